@@ -15,14 +15,10 @@
 #include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 namespace {
-
-std::vector<MakeCommand>& makers() {
-  static std::vector<MakeCommand> list;
-  return list;
-}
 
 std::string& typed() {
   static std::string text;
@@ -75,7 +71,7 @@ int dispatch(int argc, char** argv) {
       "5 a trial crashed, hung or ran out of memory, 6 no such device or display, 130 cancelled.\n"
       "Every error is one line.");
   std::vector<std::unique_ptr<Command>> commands;
-  for (const MakeCommand& make : makers()) commands.push_back(make());
+  for (const MakeCommand& make : registry<MakeCommand>()) commands.push_back(make());
   std::sort(commands.begin(), commands.end(),
             [](const auto& a, const auto& b) { return a->name() < b->name(); });
   std::vector<std::string> names;
@@ -126,10 +122,7 @@ int complain(const std::vector<Complaint>& complaints) {
 
 void print_plain(std::string_view lines) { fmt::print("{}", clean_text(lines, true)); }
 
-bool add_command(MakeCommand make) {
-  makers().push_back(std::move(make));
-  return true;
-}
+bool add_command(MakeCommand make) { return enter(std::move(make)); }
 
 const std::string& typed_command() { return typed(); }
 

@@ -85,9 +85,8 @@ class Reader {
     for (const auto& [key, value] : json_.items())
       if (!known_.count(key)) {
         const std::vector<std::string> keys(known_.begin(), known_.end());
-        const std::string near = nearest(key, keys);
         fail("[{}] key: got {}, expected one of {}; try {}", file_, printable(key),
-             listing(keys, 99), near.empty() ? "to leave it out" : near);
+             listing(keys, 99), nearest(key, keys, "to leave it out"));
       }
   }
 
@@ -315,9 +314,8 @@ Preset find_preset(const std::string& name) {
   for (Preset& p : presets())
     if (p.name == name) return std::move(p);
   const std::vector<std::string> names = preset_names();
-  const std::string near = nearest(name, names);
   fail("[{}] sweep: got no such preset, expected {} or a .json file; try {}", printable(name),
-       listing(names, 99), near.empty() ? "quick" : near);
+       listing(names, 99), nearest(name, names, "quick"));
 }
 
 }  // namespace wide

@@ -4,8 +4,9 @@
 
 namespace wide {
 
-std::string nearest(const std::string& name, const std::vector<std::string>& names) {
-  std::string best;
+std::string nearest(const std::string& name, const std::vector<std::string>& names,
+                    const std::string& otherwise) {
+  std::string best = otherwise;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& other : names) {
     std::vector<size_t> row(other.size() + 1);

@@ -34,8 +34,17 @@ template <class... Args>
   throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// The nearest of `names` to a misspelt one, or "" if none is near.
-std::string nearest(const std::string& name, const std::vector<std::string>& names);
+/// The names of all that have one.
+template <class All>
+std::vector<std::string> names_of(const All& all) {
+  std::vector<std::string> names;
+  for (const auto& one : all) names.push_back(one.name);
+  return names;
+}
+
+/// The nearest of `names` to a misspelt one, or `otherwise` if none is near.
+std::string nearest(const std::string& name, const std::vector<std::string>& names,
+                    const std::string& otherwise = "");
 
 /// Checks for a bug of this project: throws with the place in the source.
 #define WIDE_ASSERT(condition, ...)                                                     \

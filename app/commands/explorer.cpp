@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -90,9 +89,8 @@ class ExplorerCommand : public Command {
   void check_view() const {
     const std::vector<std::string> known = views();
     if (std::find(known.begin(), known.end(), view_) != known.end()) return;
-    const std::string near = nearest(view_, known);
     fail("[--view] view: got {}, expected one of {}; try --view {}", printable(view_),
-         listing(known, 99), near.empty() ? "plot" : near);
+         listing(known, 99), nearest(view_, known, "plot"));
   }
 
   std::pair<int, int> size() const {

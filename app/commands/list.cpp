@@ -52,52 +52,43 @@ class List : public Command {
     if (!groups.count(what_)) return list_one();
     Json all = Json::object();
     std::string text;
-    for (const auto& [title, kind] : kKinds) {
-      if (!what_.empty() && what_ != title) continue;
-      Table table({title, "strategies", "summary"}, {});
-      all[title] = Json::array();
-      for (const Target* target : targets()) {
-        const Target& t = *target;
-        if (t.kind != kind) continue;
-        table.add(
-            {"  " + t.name, kind == Kind::model ? "" : listing(strategy_names(t), 99), t.summary});
-        all[title].push_back(target_json(t));
-      }
+    const auto section = [&](const char* title, Table table, const auto& fill) {
+      if (!what_.empty() && what_ != title) return;
+      fill(table, all[title] = Json::array());
       text += (text.empty() ? "" : "\n") + table.text();
-    }
-    if (what_.empty() || what_ == "passes") {
-      // In the order in which they run.
-      Table table({"passes", "stage", "order", "summary"}, {false, false, true, false});
-      all["passes"] = Json::array();
-      for (const Pass* p : passes()) {
-        table.add({"  " + p->name, to_string(p->stage), std::to_string(p->order), p->summary});
-        all["passes"].push_back({{"name", p->name},
-                                 {"stage", to_string(p->stage)},
-                                 {"order", p->order},
-                                 {"summary", p->summary},
-                                 {"off", "--passes-off " + p->name}});
-      }
-      text += (text.empty() ? "" : "\n") + table.text();
-    }
-    if (what_.empty() || what_ == "presets") {
-      Table table({"presets", "", ""}, {});
-      all["presets"] = Json::array();
+    };
+    for (const auto& [title, kind] : kKinds)
+      section(title, Table({title, "strategies", "summary"}, {}), [&](Table& table, Json& rows) {
+        for (const Target* t : targets()) {
+          if (t->kind != kind) continue;
+          table.add({"  " + t->name, kind == Kind::model ? "" : listing(strategy_names(*t), 99),
+                     t->summary});
+          rows.push_back(target_json(*t));
+        }
+      });
+    section("passes", Table({"passes", "stage", "order", "summary"}, {false, false, true, false}),
+            [](Table& table, Json& rows) {  // in the order in which they run
+              for (const Pass& p : passes()) {
+                table.add({"  " + p.name, to_string(p.stage), std::to_string(p.order), p.summary});
+                rows.push_back({{"name", p.name},
+                                {"stage", to_string(p.stage)},
+                                {"order", p.order},
+                                {"summary", p.summary},
+                                {"off", "--passes-off " + p.name}});
+              }
+            });
+    section("presets", Table({"presets", "", ""}, {}), [](Table& table, Json& rows) {
       for (const Preset& p : presets()) {
         table.add({"  " + p.name, "", p.description});
-        all["presets"].push_back({{"name", p.name}, {"description", p.description}});
+        rows.push_back({{"name", p.name}, {"description", p.description}});
       }
-      text += (text.empty() ? "" : "\n") + table.text();
-    }
-    if (what_.empty() || what_ == "panels") {
-      Table table({"panels", "place", "summary"}, {});
-      all["panels"] = Json::array();
+    });
+    section("panels", Table({"panels", "place", "summary"}, {}), [](Table& table, Json& rows) {
       for (const PanelInfo& p : panels()) {
         table.add({"  " + p.name, to_string(p.place), p.summary});
-        all["panels"].push_back(
-            {{"name", p.name}, {"place", to_string(p.place)}, {"summary", p.summary}});
+        rows.push_back({{"name", p.name}, {"place", to_string(p.place)}, {"summary", p.summary}});
       }
-      text += (text.empty() ? "" : "\n") + table.text();
-    }
+    });
     if (json_)
       fmt::print("{}\n", all.dump(1));
     else

@@ -41,16 +41,16 @@ constexpr const char* kLength = "Length, also with --resume";
 /// The names of the optimisers that have this hyperparameter, with commas between them.
 std::string optimizers_with(const std::string& key) {
   std::vector<std::string> names;
-  for (const Optimizer* o : optimizers())
-    if (o->index(key) >= 0) names.push_back(o->name);
+  for (const Optimizer& o : optimizers())
+    if (o.index(key) >= 0) names.push_back(o.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// Hyperparameters of the optimisers that have no option of their own.
 std::set<std::string> keys_of_set() {
   std::set<std::string> keys;
-  for (const Optimizer* o : optimizers())
-    for (const Hyperparameter& h : o->hyperparameters) keys.insert(h.name);
+  for (const Optimizer& o : optimizers())
+    for (const Hyperparameter& h : o.hyperparameters) keys.insert(h.name);
   for (const char* option : {"lr", "weight_decay", "momentum"}) keys.erase(option);
   return keys;
 }

@@ -9,16 +9,12 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/machine/clock.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::vector<GpuStage>& registered_stages() {
-  static std::vector<GpuStage> all;
-  return all;
-}
 
 void say(const Json& line) {
   std::printf("%s\n", line.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
@@ -44,24 +40,13 @@ void Steps::step(const std::string& name, const std::function<Json()>& work) {
   expect_working(device_);
 }
 
-bool add_gpu_stage(GpuStage stage) {
-  registered_stages().push_back(std::move(stage));
-  return true;
-}
-
-std::vector<GpuStage> gpu_stages() {
-  std::vector<GpuStage> all = registered_stages();
-  std::sort(all.begin(), all.end(),
-            [](const GpuStage& a, const GpuStage& b) { return a.order < b.order; });
-  return all;
-}
+bool add_gpu_stage(GpuStage stage) { return enter(std::move(stage), &GpuStage::order); }
+const std::vector<GpuStage>& gpu_stages() { return registry<GpuStage>(); }
 
 GpuStage find_gpu_stage(const std::string& name) {
-  std::vector<std::string> names;
-  for (const GpuStage& stage : gpu_stages()) {
+  for (const GpuStage& stage : gpu_stages())
     if (stage.name == name) return stage;
-    names.push_back(stage.name);
-  }
+  const std::vector<std::string> names = names_of(gpu_stages());
   fail("[--stage] stage: got {}, expected one of {}; try {}", printable(name), listing(names, 99),
        names.empty() ? "none" : names.front());
 }

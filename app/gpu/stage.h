@@ -36,7 +36,7 @@ struct GpuStage {
 /// Registers at static initialisation; returns true.
 bool add_gpu_stage(GpuStage stage);
 /// By their order.
-std::vector<GpuStage> gpu_stages();
+const std::vector<GpuStage>& gpu_stages();
 /// Throws Error for a name that there is not.
 GpuStage find_gpu_stage(const std::string& name);
 

@@ -4,26 +4,13 @@
 
 #include "data/bytes/refuse.h"
 #include "data/bytes/safetensors.h"
+#include "engine/program/registry.h"
 
 namespace wide {
-namespace {
-
-std::vector<CheckpointFormat>& formats() {
-  static std::vector<CheckpointFormat> list;
-  return list;
-}
-
-}  // namespace
-
 bool add_checkpoint_format(CheckpointFormat format) {
-  formats().push_back(std::move(format));
-  // Sorted, as the linker chooses the order of static initialisers; messages must not depend on it.
-  std::sort(formats().begin(), formats().end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
-  return true;
+  return enter(std::move(format), &CheckpointFormat::name);
 }
-
-const std::vector<CheckpointFormat>& checkpoint_formats() { return formats(); }
+const std::vector<CheckpointFormat>& checkpoint_formats() { return registry<CheckpointFormat>(); }
 
 const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file) {
   for (const CheckpointFormat& format : checkpoint_formats())
@@ -32,10 +19,9 @@ const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::str
   for (const CheckpointFormat& format : checkpoint_formats())
     for (const std::string& extension : format.extensions)
       if (!bytes.empty() && file.ends_with(extension)) return format;
-  std::vector<std::string> names;
-  for (const CheckpointFormat& format : checkpoint_formats()) names.push_back(format.name);
   refuse(file, "checkpoint", bytes.empty() ? "an empty file" : "a file of an unknown kind",
-         listing(names, 9), "save it with safetensors.torch.save_file(model.state_dict(), ...)");
+         listing(names_of(checkpoint_formats()), 9),
+         "save it with safetensors.torch.save_file(model.state_dict(), ...)");
 }
 
 int dtype_bits(std::string_view dtype) {

@@ -2,40 +2,26 @@
 
 #include <ATen/ops/stack.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/program/registry.h"
 
 namespace wide {
-namespace {
-
-std::vector<DatasetFormat>& known_formats() {
-  static std::vector<DatasetFormat> all;
-  return all;
-}
-
-}  // namespace
-
 const at::Tensor* Dataset::find(const std::string& name) const {
   for (const DatasetColumn& c : columns)
     if (c.name == name) return &c.values;
   return nullptr;
 }
 
-std::vector<std::string> Dataset::names() const {
-  std::vector<std::string> all;
-  for (const DatasetColumn& c : columns) all.push_back(c.name);
-  return all;
-}
+std::vector<std::string> Dataset::names() const { return names_of(columns); }
 
 const at::Tensor& Dataset::column(const std::string& name) const {
   if (const at::Tensor* found = find(name)) return *found;
-  const std::string near = nearest(name, names());
   fail("[{}] column: got {}, expected one of {}; try {}", printable(path), printable(name),
-       listing(names(), 9), near.empty() ? "one of these" : printable(near));
+       listing(names(), 9), printable(nearest(name, names(), "one of these")));
 }
 
 at::Tensor Dataset::joined(const std::vector<std::string>& wanted) const {
@@ -55,18 +41,15 @@ at::Tensor Dataset::joined(const std::vector<std::string>& wanted) const {
 }
 
 bool add_dataset_format(DatasetFormat format) {
-  known_formats().push_back(std::move(format));
-  std::sort(known_formats().begin(), known_formats().end(), [](const auto& a, const auto& b) {
-    return std::pair(a.order, a.name) < std::pair(b.order, b.name);
-  });
-  return true;
+  return enter(std::move(format),
+               [](const DatasetFormat& f) { return std::pair(f.order, f.name); });
 }
 
 Dataset open_dataset(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     fail("[{}] data: got no file, expected a data set; try another path", printable(path));
-  for (const DatasetFormat& format : known_formats()) {
+  for (const DatasetFormat& format : registry<DatasetFormat>()) {
     if (!format.probe(path)) continue;
     Dataset data = format.load(path);
     data.path = path;
@@ -80,10 +63,8 @@ Dataset open_dataset(const std::string& path) {
             printable(path), printable(column.name));
     return data;
   }
-  std::vector<std::string> known;
-  for (const DatasetFormat& format : known_formats()) known.push_back(format.name);
   fail("[{}] data: got other bytes, expected {}; try to save it as one of them", printable(path),
-       listing(known, 9));
+       listing(names_of(registry<DatasetFormat>()), 9));
 }
 
 }  // namespace wide

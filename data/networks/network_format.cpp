@@ -1,19 +1,14 @@
 #include "data/networks/network_format.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 namespace {
-
-std::vector<NetworkFormat>& formats() {
-  static std::vector<NetworkFormat> list;
-  return list;
-}
 
 /// Reports LibTorch's exceptions as errors of the file.
 std::unique_ptr<NetworkFile> load(const NetworkFormat& format, const std::string& path,
@@ -35,14 +30,9 @@ std::unique_ptr<NetworkFile> load(const NetworkFormat& format, const std::string
 }  // namespace
 
 bool add_network_format(NetworkFormat format) {
-  formats().push_back(std::move(format));
-  // Sorted, as the linker chooses the order of static initialisers; messages must not depend on it.
-  std::sort(formats().begin(), formats().end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
-  return true;
+  return enter(std::move(format), &NetworkFormat::name);
 }
-
-const std::vector<NetworkFormat>& network_formats() { return formats(); }
+const std::vector<NetworkFormat>& network_formats() { return registry<NetworkFormat>(); }
 
 std::unique_ptr<NetworkFile> open_network(const std::string& path, const NetworkOptions& options) {
   std::error_code error;

@@ -318,9 +318,8 @@ class TorchScriptFile : public NetworkFile {
   FormFlags forms() const override { return loaded_->forms; }
 
   Network network(const std::vector<TensorSpec>& inputs, Form form) const override {
-    std::vector<std::string> names;
-    for (const TensorSpec& spec : inputs) names.push_back(spec.name);
-    const auto call = std::make_shared<ForwardCall>(loaded_->schema(), names, loaded_->name);
+    const auto call =
+        std::make_shared<ForwardCall>(loaded_->schema(), names_of(inputs), loaded_->name);
 
     Network network;
     network.name = loaded_->name;

@@ -9,6 +9,7 @@
 #include "engine/device.h"
 #include "engine/machine/caches.h"
 #include "engine/measure/stopwatch.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 namespace {
@@ -57,11 +58,6 @@ double gemm_flops_per_s(const Shortest& shortest, const at::TensorOptions& optio
   return best;
 }
 
-std::vector<PeakProbe>& probes() {
-  static std::vector<PeakProbe> all;
-  return all;
-}
-
 double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& options, double bytes) {
   const auto count = std::max<int64_t>(1024, static_cast<int64_t>(bytes / 3 / sizeof(float)));
   const Tensor a = at::ones({count}, options), b = at::ones({count}, options);
@@ -86,10 +82,7 @@ std::vector<double> device_sizes(c10::Device device) {
 
 }  // namespace
 
-bool add_peak_probe(PeakProbe probe) {
-  probes().push_back(std::move(probe));
-  return true;
-}
+bool add_peak_probe(PeakProbe probe) { return enter(std::move(probe)); }
 
 double Peaks::memory_bytes_per_s() const {
   return bandwidth.empty() ? 0 : bandwidth.back().bytes_per_s;
@@ -121,7 +114,7 @@ Peaks measure_peaks(c10::Device device, int threads) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
     peaks.flops_per_s[dtype] = gemm_flops_per_s(shortest, real.dtype(dtype));
   if (device.is_cpu())
-    for (const PeakProbe& probe : probes()) {
+    for (const PeakProbe& probe : registry<PeakProbe>()) {
       const PeakProbe::Work work = probe.make(peaks.threads);
       double& best = peaks.flops_per_s[at::kFloat];
       best = std::max(best, 1e9 * work.flops / shortest(work.call));

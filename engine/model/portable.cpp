@@ -5,15 +5,11 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
+#include "engine/program/registry.h"
 #include "engine/widen/aten_only.h"
 
 namespace wide {
 namespace {
-
-std::vector<ExportFormat>& formats() {
-  static std::vector<ExportFormat> list;
-  return list;
-}
 
 /// Replaces the attention kernel chosen for the CPU by scaled_dot_product_attention, which chooses
 /// again on the device that runs the program.
@@ -44,8 +40,8 @@ void choose_attention_anew(Program& program) {
 void clean(Program& program) {
   drop_weight_copies(program);
   choose_attention_anew(program);
-  for (const Pass* pass : passes())
-    if (pass->portable) pass->run(program);
+  for (const Pass& pass : passes())
+    if (pass.portable) pass.run(program);
 }
 
 /// The portable parts of a cleaned program.
@@ -140,22 +136,20 @@ Tensors run(const Portable& portable, const Tensors& inputs) {
 }
 
 bool add_export_format(ExportFormat format) {
-  formats().push_back(std::move(format));
-  std::sort(formats().begin(), formats().end(),
-            [](const auto& a, const auto& b) { return a.extension < b.extension; });
-  return true;
+  return enter(std::move(format), &ExportFormat::extension);
 }
 
 const ExportFormat& export_format(const std::string& path) {
+  const std::vector<ExportFormat>& formats = registry<ExportFormat>();
   std::vector<std::string> known;
-  for (const ExportFormat& format : formats()) {
+  for (const ExportFormat& format : formats) {
     const std::string& end = format.extension;
     if (path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)
       return format;
     known.push_back(fmt::format("{} ({})", end, format.name));
   }
   fail("[{}] export: got no known extension, expected {}; try wide{}", path,
-       fmt::join(known, " or "), formats().empty() ? "" : formats().front().extension);
+       fmt::join(known, " or "), formats.empty() ? "" : formats.front().extension);
 }
 
 }  // namespace wide

@@ -5,18 +5,15 @@
 
 #include "engine/error.h"
 #include "engine/machine/clock.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 
 namespace {
 
-std::vector<Pass>& all() {
-  static std::vector<Pass> passes;
-  return passes;
-}
-
 bool exists(const std::string& name) {
-  return std::any_of(all().begin(), all().end(), [&](const Pass& p) { return p.name == name; });
+  return std::any_of(passes().begin(), passes().end(),
+                     [&](const Pass& p) { return p.name == name; });
 }
 
 }  // namespace
@@ -34,27 +31,16 @@ const char* to_string(Stage stage) {
 }
 
 bool add_pass(Pass pass) {
-  all().push_back(std::move(pass));
-  return true;
+  return enter(std::move(pass), [](const Pass& p) { return std::tie(p.stage, p.order, p.name); });
 }
-
-std::vector<const Pass*> passes() {
-  std::vector<const Pass*> sorted;
-  for (const Pass& p : all()) sorted.push_back(&p);
-  std::sort(sorted.begin(), sorted.end(), [](const Pass* a, const Pass* b) {
-    return std::tie(a->stage, a->order, a->name) < std::tie(b->stage, b->order, b->name);
-  });
-  return sorted;
-}
+const std::vector<Pass>& passes() { return registry<Pass>(); }
 
 void check_pass_names(const std::set<std::string>& names) {
   for (const std::string& name : names) {
     if (exists(name)) continue;
-    std::vector<std::string> known;
-    for (const Pass* p : passes()) known.push_back(p->name);
-    const std::string near = nearest(name, known);
+    const std::vector<std::string> known = names_of(passes());
     fail("[--passes-off] name: got {}, expected one of {}; try {}", name, fmt::join(known, ", "),
-         near.empty() ? "workbench list passes" : near);
+         nearest(name, known, "workbench list passes"));
   }
 }
 
@@ -65,13 +51,13 @@ bool pass_is_on(const std::string& name, const std::set<std::string>& off) {
 
 std::vector<PassRecord> run_passes(Program& program, const PassOptions& options) {
   std::vector<PassRecord> records;
-  for (const Pass* pass : passes()) {
-    if (!pass->run || !pass_is_on(pass->name, options.off)) continue;
+  for (const Pass& pass : passes()) {
+    if (!pass.run || !pass_is_on(pass.name, options.off)) continue;
     PassRecord record;
-    record.name = pass->name;
+    record.name = pass.name;
     record.nodes_before = static_cast<int64_t>(program.nodes.size());
     const double start = now_ns();
-    record.summary = pass->run(program);
+    record.summary = pass.run(program);
     record.milliseconds = (now_ns() - start) * 1e-6;
     record.nodes_after = static_cast<int64_t>(program.nodes.size());
     if (options.verify) program.verify();

@@ -32,7 +32,7 @@ struct Pass {
 /// Registers at static initialisation.
 bool add_pass(Pass pass);
 /// All passes in the order in which they run.
-std::vector<const Pass*> passes();
+const std::vector<Pass>& passes();
 
 /// Throws Error for a name that is no pass.
 void check_pass_names(const std::set<std::string>& names);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "engine/error.h"
+#include "engine/program/registry.h"
 #include "engine/record/captured.h"
 #include "engine/record/checks/argument_checks.h"
 #include "engine/record/checks/data_dependence.h"
@@ -313,15 +314,10 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   r->program.nodes.push_back(std::move(node));
 }
 
-std::vector<Decomposition>& decompositions() {
-  static std::vector<Decomposition> all;
-  return all;
-}
-
 const Decomposition* find_decomposition(const c10::OperatorHandle& op,
                                         c10::ArrayRef<IValue> arguments) {
   const std::string& name = op.schema().operator_name().name;
-  for (const Decomposition& d : decompositions())
+  for (const Decomposition& d : registry<Decomposition>())
     if (d.op == name && (!d.applies || d.applies(arguments))) return &d;
   return nullptr;
 }
@@ -481,10 +477,7 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&note_call>());
 }
 
-bool add_decomposition(Decomposition decomposition) {
-  decompositions().push_back(std::move(decomposition));
-  return true;
-}
+bool add_decomposition(Decomposition decomposition) { return enter(std::move(decomposition)); }
 
 bool recording() { return current() != nullptr; }
 

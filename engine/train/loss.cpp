@@ -85,11 +85,9 @@ const std::vector<std::string>& loss_names() {
 
 void Loss::check() const {
   const auto& names = loss_names();
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
-    const std::string near = nearest(name, names);
+  if (std::find(names.begin(), names.end(), name) == names.end())
     fail("[train] loss: got {}, expected one of {}; try {}", name, fmt::join(names, ", "),
-         near.empty() ? "cross_entropy" : near);
-  }
+         nearest(name, names, "cross_entropy"));
   if (weight.defined() && !classifies())
     fail(
         "[train] weight: got one of classes with {}, expected cross_entropy or nll; try weights of "

@@ -178,9 +178,8 @@ void TrainedModels::keep_moments() {
 const std::string& TrainedModels::checked(const std::string& name) const {
   if (find(*optimizer_, name)) return name;
   const std::vector<std::string> names = names_of(*optimizer_);
-  const std::string near = nearest(name, names);
   fail("[train] hyperparameter: got {}, expected one of {}; try {}", name, fmt::join(names, ", "),
-       near.empty() ? "lr" : near);
+       nearest(name, names, "lr"));
 }
 
 void TrainedModels::check_value(const std::string& name, double value) const {

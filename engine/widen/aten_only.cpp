@@ -45,8 +45,8 @@ void drop_weight_copies(Program& program) {
 
 std::set<std::string> passes_beyond_cleaning() {
   std::set<std::string> names;
-  for (const Pass* pass : passes())
-    if (!pass->portable) names.insert(pass->name);
+  for (const Pass& pass : passes())
+    if (!pass.portable) names.insert(pass.name);
   return names;
 }
 

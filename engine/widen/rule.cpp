@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "engine/program/registry.h"
 #include "engine/widen/capabilities.h"
 
 namespace wide {
@@ -17,11 +18,6 @@ std::deque<Rule>& own() {
 std::vector<const Rule*>& entered() {
   static std::vector<const Rule*> rules;
   return rules;
-}
-
-std::vector<Fold>& all_folds() {
-  static std::vector<Fold> folds;
-  return folds;
 }
 
 }  // namespace
@@ -66,11 +62,8 @@ const std::vector<const Rule*>& claimants() {
   return sorted;
 }
 
-bool add_fold(Fold fold) {
-  all_folds().push_back(std::move(fold));
-  return true;
-}
+bool add_fold(Fold fold) { return enter(std::move(fold)); }
 
-const std::vector<Fold>& folds() { return all_folds(); }
+const std::vector<Fold>& folds() { return registry<Fold>(); }
 
 }  // namespace wide

@@ -16,11 +16,9 @@ void check_strategy_names(const std::map<std::string, std::string>& strategies) 
       if (rule->name != name) continue;
       for (const Strategy& s : rule->strategies) ways.push_back(s.name);
     }
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      const std::string near = nearest(name, names);
+    if (std::find(names.begin(), names.end(), name) == names.end())
       fail("[strategies] primitive: got {}, expected a registered one; try {}", name,
-           near.empty() ? "workbench list primitives" : near);
-    }
+           nearest(name, names, "workbench list primitives"));
     ways.insert(ways.end(), {"vmap", "per_model"});
     if (std::find(ways.begin(), ways.end(), strategy) == ways.end())
       fail("[strategies] {}: got {}, expected one of {}; try {}", name, strategy,

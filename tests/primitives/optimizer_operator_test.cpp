@@ -68,26 +68,26 @@ TEST(OptimizerOperator, StepsOfTensorsAreTheFormulas) {
   constexpr int64_t kModels = 3;
   at::manual_seed(5);
   const auto options = at::TensorOptions().dtype(at::kDouble);
-  for (const Optimizer* optimizer : optimizers()) {
+  for (const Optimizer& optimizer : optimizers()) {
     Tensors columns;
-    for (const Hyperparameter& h : optimizer->hyperparameters) {
+    for (const Hyperparameter& h : optimizer.hyperparameters) {
       const double share = 1 - 0.1 * static_cast<double>(columns.size());
       columns.push_back(h.name == "nesterov" ? at::tensor({1.0, 0.0, 0.0}, options)
                                              : at::tensor({0.9, 0.5, 0.0}, options) * share);
     }
     const Tensor hyper = at::stack(columns, -1);
-    const int64_t lr = optimizer->index("lr"), eps = optimizer->index("eps");
+    const int64_t lr = optimizer.index("lr"), eps = optimizer.index("eps");
     hyper.select(1, lr).copy_(at::tensor({0.1, 0.2, 0.3}, options));
     if (eps >= 0) hyper.select(1, eps).copy_(at::tensor({1e-3, 1e-2, 1e-8}, options));
     for (const int64_t step : {1, 4})
       for (const bool all : {true, false}) {
-        SCOPED_TRACE(fmt::format("{} step {} {}", optimizer->name, step, all));
+        SCOPED_TRACE(fmt::format("{} step {} {}", optimizer.name, step, all));
         const Tensor p = at::randn({kModels, 5, 7}, options),
                      g = at::randn({kModels, 5, 7}, options);
         Tensors state;
-        for (const OptimizerState& kept : optimizer->state)
+        for (const OptimizerState& kept : optimizer.state)
           if (all || kept.only_with.empty()) state.push_back(at::rand({kModels, 5, 7}, options));
-        const Tensors made = optimizer->step_tensors(
+        const Tensors made = optimizer.step_tensors(
             {.parameter = p, .gradient = g, .state = state, .hyper = hyper, .step = step});
         ASSERT_EQ(made.size(), 1 + state.size());
         for (int64_t i = 0; i < kModels; ++i) {
@@ -95,12 +95,12 @@ TEST(OptimizerOperator, StepsOfTensorsAreTheFormulas) {
           for (const Tensor& t : state) own.push_back(t[i].clone());
           double* blocks[3] = {};
           for (size_t k = 1; k < own.size(); ++k) blocks[k - 1] = own[k].mutable_data_ptr<double>();
-          optimizer->step_f64({.count = p[i].numel(),
-                               .parameter = own[0].mutable_data_ptr<double>(),
-                               .gradient = g[i].const_data_ptr<double>(),
-                               .hyper = hyper[i].const_data_ptr<double>(),
-                               .step = step,
-                               .state = blocks});
+          optimizer.step_f64({.count = p[i].numel(),
+                              .parameter = own[0].mutable_data_ptr<double>(),
+                              .gradient = g[i].const_data_ptr<double>(),
+                              .hyper = hyper[i].const_data_ptr<double>(),
+                              .step = step,
+                              .state = blocks});
           for (size_t k = 0; k < own.size(); ++k)
             EXPECT_LT((made[k][i] - own[k]).abs().max().item<double>(), 1e-12) << i << " " << k;
         }

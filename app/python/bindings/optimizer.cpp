@@ -123,13 +123,13 @@ void optimizer_step(const std::string& name, Stepped stepped, const std::vector<
 
 py::dict optimizer_table() {
   py::dict table;
-  for (const wide::Optimizer* optimizer : wide::optimizers()) {
+  for (const wide::Optimizer& optimizer : wide::optimizers()) {
     py::list hyperparameters, states;
-    for (const wide::Hyperparameter& h : optimizer->hyperparameters)
+    for (const wide::Hyperparameter& h : optimizer.hyperparameters)
       hyperparameters.append(py::make_tuple(h.name, h.value, h.low, h.high));
-    for (const wide::OptimizerState& s : optimizer->state)
+    for (const wide::OptimizerState& s : optimizer.state)
       states.append(py::make_tuple(s.name, s.only_with));
-    table[py::str(optimizer->name)] = py::make_tuple(hyperparameters, states);
+    table[py::str(optimizer.name)] = py::make_tuple(hyperparameters, states);
   }
   return table;
 }

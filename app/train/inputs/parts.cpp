@@ -41,8 +41,7 @@ class PartReader {
       said_[argument] = split(columns);
     }
     for (const auto& [argument, columns] : said_) {
-      Names names;
-      for (const TensorSpec& spec : wanted.inputs) names.push_back(spec.name);
+      const Names names = names_of(wanted.inputs);
       if (!has(names, argument))
         fail("[--column] argument: got {}, expected one of forward's: {}; try {}={}",
              printable(argument), listed_names(names), names.empty() ? "x" : printable(names[0]),

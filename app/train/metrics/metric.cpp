@@ -7,14 +7,10 @@
 #include "app/train/metrics/loss_text.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 namespace {
-
-std::vector<MetricKind>& kinds() {
-  static std::vector<MetricKind> all;
-  return all;
-}
 
 /// The mean of an output over the rows.
 class MeanOutput final : public Metric {
@@ -46,14 +42,8 @@ class MeanOutput final : public Metric {
 
 }  // namespace
 
-bool add_metric(MetricKind kind) {
-  kinds().push_back(std::move(kind));
-  std::sort(kinds().begin(), kinds().end(),
-            [](const MetricKind& a, const MetricKind& b) { return a.name < b.name; });
-  return true;
-}
-
-const std::vector<MetricKind>& metrics() { return kinds(); }
+bool add_metric(MetricKind kind) { return enter(std::move(kind), &MetricKind::name); }
+const std::vector<MetricKind>& metrics() { return registry<MetricKind>(); }
 
 WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss,
                          const std::vector<std::string>& outputs) {
@@ -70,18 +60,16 @@ WantedMetric find_metric(const std::string& option, const std::string& name, con
     };
     return {name, direction == "max", make, output};
   }
-  std::vector<std::string> names;
-  for (const MetricKind& kind : kinds()) {
-    names.push_back(kind.name);
+  for (const MetricKind& kind : metrics()) {
     if (kind.name != name) continue;
     if (const std::string why = kind.unsuited(loss); !why.empty())
       fail("[{}] metric: got {} with {}, expected {}; try another metric", option, name, loss.name,
            why);
     return {name, kind.more_is_better, kind.make};
   }
-  const std::string near = nearest(name, names);
+  const std::vector<std::string> names = names_of(metrics());
   fail("[{}] metric: got {}, expected one of {}; try {}", option, printable(name),
-       listing(names, 20), near.empty() ? "loss" : near);
+       listing(names, 20), nearest(name, names, "loss"));
 }
 
 Tensor mean_answer(const Loss& loss, const Tensor& outputs) {

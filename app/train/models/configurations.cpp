@@ -85,13 +85,12 @@ class ConfigurationBuilder {
     if (const std::string usual = usual_key(key); !usual.empty())
       fail("[{}] {}: got another name of {}, expected this one; try {}", option, printable(key),
            usual, usual);
-    for (const Optimizer* other : optimizers())
-      if (other->index(key) >= 0)
+    for (const Optimizer& other : optimizers())
+      if (other.index(key) >= 0)
         fail("[{}] {}: got a hyperparameter of {}, expected one of {}; try --optimizer {}", option,
-             printable(key), other->name, optimizer_.name, other->name);
-    const std::string near = nearest(key, names);
+             printable(key), other.name, optimizer_.name, other.name);
     fail("[{}] key: got {}, expected one of {}; try {}", option, printable(key), listing(names, 20),
-         near.empty() ? "one of these" : near);
+         nearest(key, names, "one of these"));
   }
 
   void add(const std::string& option, const std::string& key, const std::string& text) {
@@ -139,7 +138,7 @@ class ConfigurationBuilder {
     if (is_known(column) || column == "name" || column == "weights") return;
     const bool of_another =
         std::any_of(optimizers().begin(), optimizers().end(),
-                    [&](const Optimizer* other) { return other->index(column) >= 0; });
+                    [&](const Optimizer& other) { return other.index(column) >= 0; });
     if (of_the_program(column) || !usual_key(column).empty() || of_another)
       check_key(options_.models, column);
     std::vector<std::string> names = known_keys();

@@ -221,8 +221,8 @@ void check_dtype(const Loaded& loaded, const UserInput& input, const TensorSpec&
 }
 
 std::vector<Entry> ExportFile::entries(const std::vector<TensorSpec>& inputs) const {
-  std::vector<std::string> names, missing;
-  for (const TensorSpec& spec : inputs) names.push_back(spec.name);
+  const std::vector<std::string> names = names_of(inputs);
+  std::vector<std::string> missing;
   std::vector<bool> taken(inputs.size(), false);
   std::vector<Entry> entries(inputs.size());
   Symbols symbols;

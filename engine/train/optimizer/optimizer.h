@@ -79,7 +79,7 @@ bool add_optimizer(Optimizer optimizer, const char* file);
       ::wide::add_optimizer(__VA_ARGS__, __FILE__)
 
 /// All optimisers, sorted by name.
-const std::vector<const Optimizer*>& optimizers();
+const std::vector<Optimizer>& optimizers();
 /// Throws Error for an unknown name, with the nearest known one.
 const Optimizer& optimizer(const std::string& name);
 /// The default optimiser for a use. Not to be called during static initialisation.

@@ -222,9 +222,9 @@ TEST_F(SimulatedGraphs, BaselinesTakeTheStepsOfEveryOptimiser) {
   const at::NoGradGuard no_grad;
   const Network inner = mlp();
   const Program plain = record_single(inner, generate(inner, 1, at::kFloat, c10::kCPU, 3));
-  for (const Optimizer* optimizer : optimizers()) {
-    SCOPED_TRACE(optimizer->name);
-    const Network network = phase_network(inner, plain, "step", optimizer->name);
+  for (const Optimizer& optimizer : optimizers()) {
+    SCOPED_TRACE(optimizer.name);
+    const Network network = phase_network(inner, plain, "step", optimizer.name);
     const Ensemble on_cpu = generate(network, 3, at::kFloat, c10::kCPU, 3);
     const Tensors right = in_double(record_single(network, on_cpu), on_cpu);
     const Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 3);

@@ -103,16 +103,16 @@ TrainerOptions options_of(int64_t n, const std::string& optimizer = "adamw") {
 }
 
 TEST_F(SimulatedTraining, EveryOptimiserStepsAsOnTheCpu) {
-  for (const Optimizer* optimizer : optimizers())
+  for (const Optimizer& optimizer : optimizers())
     for (const Subject& s : {mlp(), batch_norm_net()}) {
-      SCOPED_TRACE(optimizer->name + " " + s.name);
-      TrainerOptions o = options_of(3, optimizer->name);
+      SCOPED_TRACE(optimizer.name + " " + s.name);
+      TrainerOptions o = options_of(3, optimizer.name);
       o.hyperparameters = {{"lr", {1e-2, 3e-3, 2e-2}},
                            {"weight_decay", {0, 0.1, 0.02}},
                            {"clip", {0, 0.5, 1e-2}},
                            {"ema", {0, 0.9, 0.5}}};
-      if (optimizer->index("momentum") >= 0) o.hyperparameters["momentum"] = {0, 0.9, 0.5};
-      if (optimizer->index("nesterov") >= 0) o.hyperparameters["nesterov"] = {0, 1, 0};
+      if (optimizer.index("momentum") >= 0) o.hyperparameters["momentum"] = {0, 0.9, 0.5};
+      if (optimizer.index("nesterov") >= 0) o.hyperparameters["nesterov"] = {0, 1, 0};
       o.no_decay = {s.tensors[1].name};
       o.schedule = parse_schedule("cosine:0.1", 2, 8);
       Both both(s, o, at::kDouble);
@@ -257,10 +257,10 @@ TEST_F(SimulatedTraining, AGradientThatIsNotFiniteWritesNothing) {
   const Subject s{"root", {4}, {weight("w", {4})}, [](const Tensor& x, const Tensors& w, bool) {
                     return (x * w[0]).abs().sum().sqrt();
                   }};
-  for (const Optimizer* optimizer : optimizers())
+  for (const Optimizer& optimizer : optimizers())
     for (const double clip : {0.0, 0.5}) {
-      SCOPED_TRACE(fmt::format("{} clip {}", optimizer->name, clip));
-      TrainerOptions o = options_of(3, optimizer->name);
+      SCOPED_TRACE(fmt::format("{} clip {}", optimizer.name, clip));
+      TrainerOptions o = options_of(3, optimizer.name);
       o.loss.name = "output";
       o.hyperparameters["clip"] = {clip};
       Both both(s, o, at::kFloat);

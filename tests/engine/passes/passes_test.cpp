@@ -21,8 +21,8 @@ namespace wide::passes_test {
 namespace {
 
 const Pass& pass(const std::string& name) {
-  for (const Pass* p : passes())
-    if (p->name == name) return *p;
+  for (const Pass& p : passes())
+    if (p.name == name) return p;
   throw std::logic_error("no pass " + name);
 }
 
@@ -215,18 +215,18 @@ TEST(Passes, RandomOperatorsKeepTheirNumberAndOrder) {
     return interpret(p, {x});
   };
   const Tensors before = draw(program);
-  for (const Pass* p : passes()) {
-    if (!p->run) continue;
-    p->run(program);
+  for (const Pass& p : passes()) {
+    if (!p.run) continue;
+    p.run(program);
     program.verify();
     const Tensors after = draw(program);
-    EXPECT_TRUE(before[0].equal(after[0]) && before[1].equal(after[1])) << p->name;
+    EXPECT_TRUE(before[0].equal(after[0]) && before[1].equal(after[1])) << p.name;
   }
 }
 
 std::vector<std::string> names() {
   std::vector<std::string> all;
-  for (const Pass* p : passes()) all.push_back(p->name);
+  for (const Pass& p : passes()) all.push_back(p.name);
   return all;
 }
 
@@ -235,9 +235,9 @@ TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
                                                "dead-code", "relu-after-pool", "pool-places",
                                                "faster-kernels", "paddings", "split", "products",
                                                "chains", "ranges", "kernels", "memory-plan"}));
-  for (const Pass* p : passes()) {
-    EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
-    EXPECT_FALSE(p->summary.empty()) << p->name;
+  for (const Pass& p : passes()) {
+    EXPECT_EQ(p.stage == Stage::program, static_cast<bool>(p.run)) << p.name;
+    EXPECT_FALSE(p.summary.empty()) << p.name;
   }
 }
 

@@ -158,9 +158,9 @@ TEST(TrainOptimizers, AreThoseOfTorch) {
 }
 
 TEST(TrainOptimizers, AllClipAndFollowASchedule) {
-  for (const Optimizer* o : optimizers())
+  for (const Optimizer& o : optimizers())
     compare(
-        o->name,
+        o.name,
         {{"lr", {1e-2, 3e-3, 5e-2}}, {"weight_decay", {0.0, 0.1, 0.02}}, {"clip", {1.0, 0, 2.5}}},
         parse_schedule("cosine:0.1", 3, kSteps));
 }
@@ -188,19 +188,19 @@ Tensor parameter_after(const Optimizer& o, const std::vector<double>& hyper, boo
 }
 
 TEST(TrainOptimizers, BaselinesOperatorsOnListsTakeTheSameSteps) {
-  for (const Optimizer* o : optimizers())
+  for (const Optimizer& o : optimizers())
     for (const double momentum : {0.0, 0.7}) {
       std::vector<double> hyper;
-      for (const Hyperparameter& h : o->hyperparameters)
+      for (const Hyperparameter& h : o.hyperparameters)
         hyper.push_back(h.name == "lr"             ? 0.01
                         : h.name == "weight_decay" ? 0.03
                         : h.name == "momentum"     ? momentum
                         : h.name == "dampening"    ? 0.2
                                                    : h.value);
-      const Tensor formula = parameter_after(*o, hyper, false),
-                   lists = parameter_after(*o, hyper, true);
+      const Tensor formula = parameter_after(o, hyper, false),
+                   lists = parameter_after(o, hyper, true);
       EXPECT_LE((formula - lists).abs().max().item<double>(), 1e-12)
-          << o->name << ", momentum " << momentum;
+          << o.name << ", momentum " << momentum;
     }
 }
 
@@ -218,16 +218,16 @@ Subject partly_reached() {
 }
 
 TEST(TrainOptimizers, LeaveWhatTheLossDoesNotReachAsTorchDoes) {
-  for (const Optimizer* optimizer : optimizers()) {
-    SCOPED_TRACE(optimizer->name);
+  for (const Optimizer& optimizer : optimizers()) {
+    SCOPED_TRACE(optimizer.name);
     const Subject s = partly_reached();
     TrainerOptions o;
     o.n = kN;
     o.loss.name = "output";
-    o.optimizer = optimizer->name;
+    o.optimizer = optimizer.name;
     o.hyperparameters = {
         {"lr", {1e-2, 3e-2, 5e-2}}, {"weight_decay", {0.3, 0.1, 0.2}}, {"ema", {0.9, 0, 0.7}}};
-    if (optimizer->index("momentum") >= 0) o.hyperparameters["momentum"] = {0.9, 0.5, 0.0};
+    if (optimizer.index("momentum") >= 0) o.hyperparameters["momentum"] = {0.9, 0.5, 0.0};
     const auto begin = start(s, kN, at::kDouble);
     Trainer trainer(forms(s), {{"x"}}, begin, o);
     for (int64_t t = 0; t < 5; ++t)
@@ -236,9 +236,9 @@ TEST(TrainOptimizers, LeaveWhatTheLossDoesNotReachAsTorchDoes) {
     EXPECT_FALSE(got.at("p").equal(begin.at("p").tensor));
     for (const char* name : {"unread", "compared"})
       EXPECT_TRUE(got.at(name).equal(begin.at(name).tensor)) << name;
-    if (optimizer->name == "lion") continue;  // torch.optim has none
+    if (optimizer.name == "lion") continue;  // torch.optim has none
     Tensor unread = begin.at("unread").tensor[0].clone().requires_grad_();
-    torch_optimizer(optimizer->name, unread, o.hyperparameters, 0, true)->step();
+    torch_optimizer(optimizer.name, unread, o.hyperparameters, 0, true)->step();
     EXPECT_TRUE(unread.equal(begin.at("unread").tensor[0]));
   }
 }

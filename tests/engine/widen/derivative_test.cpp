@@ -195,15 +195,15 @@ TEST(Derivative, BaselinesGiveTheSameAnswers) {
 }
 
 TEST(Derivative, EveryOptimizersBaselineGivesTheSameAnswers) {
-  for (const Optimizer* optimizer : optimizers()) {
-    const Subject s(mlp_network(), "step", optimizer->name);
+  for (const Optimizer& optimizer : optimizers()) {
+    const Subject s(mlp_network(), "step", optimizer.name);
     const Tensors expected = in_double(s.single, s.ensemble);
     const auto model = compile(s.network, s.ensemble);
-    EXPECT_LT(max_relative_error(model->run(s.pick(true)), expected), 1e-5) << optimizer->name;
+    EXPECT_LT(max_relative_error(model->run(s.pick(true)), expected), 1e-5) << optimizer.name;
     for (const Baseline& baseline : baselines(s.network, s.ensemble, 2)) {
-      ASSERT_EQ(baseline.unavailable, "") << optimizer->name << " " << baseline.name;
+      ASSERT_EQ(baseline.unavailable, "") << optimizer.name << " " << baseline.name;
       EXPECT_LT(max_relative_error(baseline.run(), expected), 1e-5)
-          << optimizer->name << " " << baseline.name;
+          << optimizer.name << " " << baseline.name;
     }
   }
 }
