@@ -437,17 +437,23 @@ class Drawing {
     }
   }
 
-  void legend() {
+  /// The best curve first, those without values, which want to be at `lowest`, last.
+  std::vector<Entry> best_first(double lowest) const {
     std::vector<Entry> entries;
     for (const Curve& curve : figure_.curves) {
       Entry entry{&curve, nullptr};
       for (const CurvePoint& p : curve.points)
         if (p.value) entry.last = &p;
-      entry.wanted = entry.last ? g_.value_y.at(*entry.last->value) : g_.legend.bottom();
+      entry.wanted = entry.last ? g_.value_y.at(*entry.last->value) : lowest;
       entries.push_back(entry);
     }
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.wanted < b.wanted; });
+    return entries;
+  }
+
+  void legend() {
+    std::vector<Entry> entries = best_first(g_.legend.bottom());
     const bool two_lines = entries.size() <= 7;
     const double height = two_lines ? 31 : 18;
     spread_out(entries, height, g_.legend.y + 8, g_.legend.bottom() - (two_lines ? 18 : 4));
@@ -520,16 +526,7 @@ class Drawing {
 
   /// Draws the legend in columns below the plots, the best curve first; returns its lower end.
   double legend_below(double y) {
-    std::vector<Entry> entries;
-    for (const Curve& curve : figure_.curves) {
-      Entry entry{&curve, nullptr};
-      for (const CurvePoint& p : curve.points)
-        if (p.value) entry.last = &p;
-      entry.wanted = entry.last ? g_.value_y.at(*entry.last->value) : g_.value.bottom();
-      entries.push_back(entry);
-    }
-    std::stable_sort(entries.begin(), entries.end(),
-                     [](const Entry& a, const Entry& b) { return a.wanted < b.wanted; });
+    std::vector<Entry> entries = best_first(g_.value.bottom());
     constexpr double kColumn = 250, kRow = 20;
     const double room = g_.width - 20;
     const auto columns = std::max<size_t>(1, static_cast<size_t>(room / kColumn));

@@ -31,10 +31,7 @@ Figure figure_of_forms(const std::vector<SuiteRow>& rows, const Cells& forms, Me
       const SuiteCell cell = row.cell("forward", forms[i]);
       CurvePoint p;
       p.n = std::exp2(static_cast<double>(i));
-      if (cell.ok() && measure == Measure::time) set_time(&p, cell);
-      if (cell.ok() && measure == Measure::memory) p.value = double(cell.peak_bytes);
-      if (cell.ok() && naive.ok() && measure == Measure::speedup)
-        p.value = naive.median_ns / cell.median_ns;
+      set_value(&p, cell, naive, measure);
       p.about = curve.name + ", " + figure.places[i];
       curve.points.push_back(p);
     }

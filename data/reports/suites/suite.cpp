@@ -7,14 +7,10 @@
 #include "data/plot/scale.h"
 #include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
+#include "engine/program/registry.h"
 
 namespace wide {
 namespace {
-
-std::vector<Suite>& known_suites() {
-  static std::vector<Suite> all;
-  return all;
-}
 
 std::string csv_line(const Cells& cells) {
   std::string out;
@@ -24,20 +20,8 @@ std::string csv_line(const Cells& cells) {
 
 }  // namespace
 
-bool add_suite(Suite suite) {
-  known_suites().push_back(std::move(suite));
-  return true;
-}
-
-const std::vector<Suite>& suites() {
-  static const bool sorted = [] {
-    std::sort(known_suites().begin(), known_suites().end(),
-              [](const Suite& a, const Suite& b) { return a.preset < b.preset; });
-    return true;
-  }();
-  static_cast<void>(sorted);
-  return known_suites();
-}
+bool add_suite(Suite suite) { return enter(std::move(suite), &Suite::preset); }
+const std::vector<Suite>& suites() { return registry<Suite>(); }
 
 std::string SuiteTable::csv() const {
   std::string out = csv_line(head);
@@ -92,7 +76,11 @@ Cells forms_of(const std::vector<SuiteRow>& rows) {
   return forms;
 }
 
-void set_time(CurvePoint* p, const SuiteCell& cell) {
+void set_value(CurvePoint* p, const SuiteCell& cell, const SuiteCell& vanilla, Measure measure) {
+  if (!cell.ok()) return;
+  if (measure == Measure::memory) p->value = double(cell.peak_bytes);
+  if (measure == Measure::speedup && vanilla.ok()) p->value = vanilla.median_ns / cell.median_ns;
+  if (measure != Measure::time) return;
   p->value = cell.median_ns;
   if (!cell.timing) return;
   p->low = cell.timing->q1_ns;
@@ -114,10 +102,7 @@ Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
       const SuiteCell cell = row.cell(phase, form), vanilla = row.cell(phase, "vanilla");
       CurvePoint p;
       p.n = static_cast<double>(row.axis(axis));
-      if (cell.ok() && measure == Measure::time) set_time(&p, cell);
-      if (cell.ok() && measure == Measure::memory) p.value = double(cell.peak_bytes);
-      if (cell.ok() && vanilla.ok() && measure == Measure::speedup)
-        p.value = vanilla.median_ns / cell.median_ns;
+      set_value(&p, cell, vanilla, measure);
       if (!cell.ok() && cell.status == Status::oom)
         figure.notes.push_back(fmt::format("{} at {} is OOM: {} needed by estimate", form,
                                            short_number(p.n), bytes_text(double(cell.peak_bytes))));

@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,8 +63,9 @@ std::vector<std::pair<std::string, std::vector<SuiteRow>>> files_of(
   return files;
 }
 
-/// A point's time: its median, and its quartiles if they are known.
-void set_time(CurvePoint* point, const SuiteCell& cell);
+/// A point's memory, its speedup over vanilla, or its time: its median, and its quartiles if they
+/// are known.
+void set_value(CurvePoint* point, const SuiteCell& cell, const SuiteCell& vanilla, Measure measure);
 /// Times, memory or speedups of rows along an axis, a curve for each form.
 Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
                     const std::string& phase, Measure measure);

@@ -40,7 +40,7 @@ Figure figure_of_sizes(const std::vector<SuiteRow>& rows, const std::string& pha
     const SuiteCell compiled = row.cell(phase, "compiled"), vanilla = row.cell(phase, "vanilla");
     CurvePoint p;
     p.n = std::exp2(static_cast<double>(place - figure.places.begin()));
-    if (compiled.ok() && vanilla.ok()) p.value = vanilla.median_ns / compiled.median_ns;
+    set_value(&p, compiled, vanilla, figure.measure);
     curve.name = curve.strategy = fmt::format("context {}", row.axis("T"));
     p.about = curve.name + ", " + size;
     curve.points.push_back(p);
