@@ -7,7 +7,6 @@ namespace wide::attention_block_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D", "h"}) at_least("attention_block", shape, axis, 1);
   const bool rope = check_heads("attention_block", shape);
   const int64_t d = shape["D"], h = shape["h"];
   Layers layers;
@@ -32,11 +31,7 @@ Target target() {
   t.formula = "y = Wo attention(R(q), R(k), v),  NBTD, NTd -> NBTD";
   t.source = "transformer attention layer; RoPE on neighbouring channels";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"h", "heads of attention"},
-            {"rope", "0: positions are not rotated", 1}};
+  t.axes = axes({"B", "T", "D", "h"}, {{"rope", "0: positions are not rotated", 1}});
   const Shape quick{{"B", 4}, {"T", 128}, {"D", 256}, {"h", 4}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};

@@ -38,8 +38,6 @@ Tensor end(Cursor& c, const Stream& s, const Tensor& attended) {
 }
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "Tt", "Ti", "D", "h", "E"})
-    at_least("double_stream_block", shape, axis, 1);
   const bool rope = check_heads("double_stream_block", shape);
   const int64_t b = shape["B"], d = shape["D"], h = shape["h"], tt = shape["Tt"], ti = shape["Ti"];
   Layers layers;
@@ -70,13 +68,7 @@ Target target() {
   t.formula = "x += g1 A(M(x)), x += g2 MLP(M(x)) per stream,  NBTD, NBID, NBE -> NBTD, NBID";
   t.source = "FLUX, DoubleStreamBlock";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"Tt", "steps of the text"},
-            {"Ti", "steps of the image"},
-            {"D", "features"},
-            {"h", "heads of attention"},
-            {"E", "features of the conditioning"},
-            {"rope", "0: positions are not rotated", 1}};
+  t.axes = axes({"B", "Tt", "Ti", "D", "h", "E"}, {{"rope", "0: positions are not rotated", 1}});
   const Shape quick{{"B", 4}, {"Tt", 64}, {"Ti", 256}, {"D", 256}, {"h", 4}, {"E", 256}};
   t.sweeps["quick"] = {{4, 8}, {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};

@@ -8,7 +8,6 @@ namespace wide::joint_attention_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "Tt", "Ti", "D", "h"}) at_least("joint_attention", shape, axis, 1);
   const bool rope = check_heads("joint_attention", shape);
   const int64_t b = shape["B"], d = shape["D"], h = shape["h"], tt = shape["Tt"], ti = shape["Ti"];
   Layers layers;
@@ -37,9 +36,7 @@ Target target() {
   t.formula = "t, i = Wo attention(R(q), R(k), v) over [text; image],  NBTD, NBID -> NBTD, NBID";
   t.source = "FLUX, Stable Diffusion 3; RoPE on neighbouring channels of the joined sequence";
   t.network = network;
-  t.axes = {
-      {"B", "samples"},  {"Tt", "steps of the text"}, {"Ti", "steps of the image"},
-      {"D", "features"}, {"h", "heads of attention"}, {"rope", "0: positions are not rotated", 1}};
+  t.axes = axes({"B", "Tt", "Ti", "D", "h"}, {{"rope", "0: positions are not rotated", 1}});
   const Shape quick{{"B", 4}, {"Tt", 64}, {"Ti", 256}, {"D", 256}, {"h", 4}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};

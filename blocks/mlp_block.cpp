@@ -7,7 +7,6 @@ namespace wide::mlp_block_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D"}) at_least("mlp_block", shape, axis, 1);
   at_least_where_given("mlp_block", shape, {"hidden"}, 1);
   const int64_t d = shape["D"], hidden = shape.get("hidden", 4 * d);
   Layers layers;
@@ -30,10 +29,7 @@ Target target() {
   t.formula = "y = W2 gelu(W1 x + b1) + b2,  NBTD -> NBTD";
   t.source = "transformer feed-forward layer";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"hidden", "features between the layers", {}, "4 D"}};
+  t.axes = axes({"B", "T", "D"}, {{"hidden", "features between the layers", {}, "4 D"}});
   const Shape quick{{"B", 4}, {"T", 128}, {"D", 256}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};

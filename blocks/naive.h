@@ -66,7 +66,7 @@ inline Target component(std::string name, std::string summary, std::string formu
   t.source = "compiler-friendly components, before";
   t.network = std::move(naive);
   t.optimised = std::move(optimised);
-  t.axes = {{"B", "samples"}, {"T", "steps of a sequence"}, {"D", "features"}};
+  t.axes = axes({"B", "T", "D"});
   t.sweeps["suite"] = {{1}, {suite}};
   t.sweeps["quick"] = {{4, 8}, {small}};
   t.sweeps["full"] = {{2, 4, 8, 16}, {small}};

@@ -7,7 +7,6 @@ namespace wide::naive_attention_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D"}) at_least("naive_attention", shape, axis, 1);
   const bool causal = shape.get("causal", 0) != 0;
   Layers layers;
   for (const char* name : {"q", "k", "v"}) layers.input(name, {shape["B"], shape["T"], shape["D"]});
@@ -25,10 +24,7 @@ Target target() {
   t.formula = "y = softmax(q kᵀ / sqrt(D)) v,  NBTD, NBTD, NBTD -> NBTD";
   t.source = "courses on language models";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"causal", "1: causal, no step attends to later ones", 0}};
+  t.axes = axes({"B", "T", "D"}, {{"causal", "1: causal, no step attends to later ones", 0}});
   t.sweeps["suite"] = {{1},
                        grid({{"B", {8}},
                              {"T", {256, 1024, 4096, 8192, 16384}},
@@ -37,9 +33,7 @@ Target target() {
   t.sweeps["quick"] = {{4, 8}, {{{"B", 4}, {"T", 256}, {"D", 64}}}};
   t.sweeps["full"] = {{2, 4, 8, 16}, grid({{"B", {4}}, {"T", {256, 1024}}, {"D", {16, 64}}})};
   t.sweeps["ci"] = {{4}, {{{"B", 2}, {"T", 16}, {"D", 8}}}};
-  t.flops = [](const Shape& s) {
-    return 4.0 * double(s["B"]) * double(s["T"]) * double(s["T"]) * double(s["D"]);
-  };
+  t.flops = [](const Shape& s) { return 4.0 * product(s, {"B", "T", "T", "D"}); };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "a softmax over T terms between two products";
   t.odd_shapes = {{{"B", 1}, {"T", 1}, {"D", 3}}, {{"B", 3}, {"T", 7}, {"D", 5}, {"causal", 1}}};

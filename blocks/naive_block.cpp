@@ -7,7 +7,6 @@ namespace wide::naive_block_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D", "h"}) at_least("naive_block", shape, axis, 1);
   divides("naive_block", shape, "D", "h");
   const int64_t d = shape["D"];
   Layers layers;

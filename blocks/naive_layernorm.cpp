@@ -7,7 +7,6 @@ namespace wide::naive_layernorm_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D"}) at_least("naive_layernorm", shape, axis, 1);
   Layers layers;
   layers.input("x", {shape["B"], shape["T"], shape["D"]});
   layers.norm("norm", shape["D"]);

@@ -7,7 +7,6 @@ namespace wide::naive_linears_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D"}) at_least("naive_linears", shape, axis, 1);
   Layers layers;
   layers.input("x", {shape["B"], shape["T"], shape["D"]});
   projections(layers, shape["D"]);

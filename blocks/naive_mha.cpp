@@ -7,7 +7,6 @@ namespace wide::naive_mha_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D", "h"}) at_least("naive_mha", shape, axis, 1);
   divides("naive_mha", shape, "D", "h");
   Layers layers;
   layers.input("x", {shape["B"], shape["T"], shape["D"]});

@@ -8,8 +8,6 @@ namespace wide::single_stream_block_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D", "h", "E"})
-    at_least("single_stream_block", shape, axis, 1);
   const bool rope = check_heads("single_stream_block", shape);
   const int64_t d = shape["D"], h = shape["h"];
   Layers layers;
@@ -40,12 +38,7 @@ Target target() {
   t.formula = "y = x + g W2 [attention(m); gelu(u(m))],  NBTD, NBE -> NBTD";
   t.source = "FLUX, SingleStreamBlock";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"h", "heads of attention"},
-            {"E", "features of the conditioning"},
-            {"rope", "0: positions are not rotated", 1}};
+  t.axes = axes({"B", "T", "D", "h", "E"}, {{"rope", "0: positions are not rotated", 1}});
   const Shape quick{{"B", 4}, {"T", 320}, {"D", 256}, {"h", 4}, {"E", 256}};
   t.sweeps["quick"] = {{4, 8}, {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};

@@ -16,7 +16,6 @@ struct AdaptiveConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "C", "H", "W"}) at_least("adaptiveavgpool2d", shape, axis, 1);
   const int64_t oh = shape.get("oh", 1), ow = shape.get("ow", oh);
   if (oh < 1) fail("[adaptiveavgpool2d] oh: got {}, expected at least 1; try oh=1", oh);
   if (ow < 1) fail("[adaptiveavgpool2d] ow: got {}, expected at least 1; try ow=1", ow);
@@ -68,18 +67,13 @@ Tensors batched(const AdaptiveConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "adaptiveavgpool2d";
-  t.kind = Kind::primitive;
   t.family = "pooling";
   t.summary = "Average pool to a given size, windows as PyTorch cuts them";
   t.formula = "y = mean over windows of x,  NBCHW -> NBChw";
   t.source = "torch.nn.AdaptiveAvgPool2d";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"C", "channels"},
-            {"H", "height"},
-            {"W", "width"},
-            {"oh", "height of the result", 1},
-            {"ow", "width of the result", {}, "oh"}};
+  t.axes = axes({"B", "C", "H", "W"},
+                {{"oh", "height of the result", 1}, {"ow", "width of the result", {}, "oh"}});
   std::vector<Shape> shapes;
   for (const int64_t size : {56, 32})
     for (const int64_t c : {64, 256})
@@ -87,9 +81,7 @@ Target target() {
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
   t.sweeps["ci"] = {{4, 8}, {{{"B", 4}, {"C", 8}, {"H", 16}, {"W", 16}, {"oh", 1}, {"ow", 1}}}};
-  t.flops = [](const Shape& s) {
-    return double(s["B"]) * double(s["C"]) * double(s["H"]) * double(s["W"]);
-  };
+  t.flops = [](const Shape& s) { return product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 2e-6}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "means of a few thousand terms, summed in an order of the library's choice";
   t.odd_shapes = {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},

@@ -25,7 +25,6 @@ Tensor written_out(const Tensor& q, const Tensor& k, const Tensor& v, bool causa
 }
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D", "h"}) at_least("attention", shape, axis, 1);
   divides("attention", shape, "D", "h");
   const int64_t d = shape["D"], h = shape["h"];
   const bool causal = shape.get("causal", 0) != 0, by_hand = shape.get("byhand", 0) != 0;
@@ -243,18 +242,13 @@ Tensors math(const AttentionConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "attention";
-  t.kind = Kind::primitive;
   t.family = "attention";
   t.summary = "Multi-head self attention";
   t.formula = "y = softmax(q kᵀ / sqrt(d)) v,  NBTD -> NBTD";
   t.source = "torch.nn.MultiheadAttention";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"h", "heads of attention"},
-            {"causal", "1: causal, no step attends to later ones", 0},
-            {"byhand", "1: products and softmax written out", 0}};
+  t.axes = axes({"B", "T", "D", "h"}, {{"causal", "1: causal, no step attends to later ones", 0},
+                                       {"byhand", "1: products and softmax written out", 0}});
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}, {"h", 8}}}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16}},
                                       {"T", {64, 128, 256, 512}},

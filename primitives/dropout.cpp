@@ -19,7 +19,6 @@ struct DropoutConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "C"}) at_least("dropout", shape, axis, 1);
   const int64_t percent = shape.get("percent", 50);
   if (percent < 0 || percent > 100)
     fail("[dropout] percent: got {}, expected 0 to 100; try percent=50", percent);
@@ -82,22 +81,18 @@ Tensors shared(const DropoutConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "dropout";
-  t.kind = Kind::primitive;
   t.family = "dropout";
   t.summary = "Dropout in training: independent masks per model, or one for all";
   t.formula = "y = x * mask / (1 - p),  NB.. -> NB..";
   t.source = "torch.nn.Dropout";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"C", "channels"},
-            {"percent", "probability of dropping", 50}};
+  t.axes = axes({"B", "T", "C"}, {{"percent", "probability of dropping", 50}});
   const std::vector<Shape> shapes{{{"B", 16}, {"T", 128}, {"C", 64}},
                                   {{"B", 16}, {"T", 256}, {"C", 64}}};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, shapes};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 16}, {"T", 128}, {"C", 64}}}};
-  t.flops = [](const Shape& s) { return 2.0 * double(s["B"]) * double(s["T"]) * double(s["C"]); };
+  t.flops = [](const Shape& s) { return 2.0 * product(s, {"B", "T", "C"}); };
   t.tolerance_reason = "random: checked by its statistics; with p = 0 it is exact";
   t.refusals = {{{{"B", 1}, {"T", 1}, {"C", 1}, {"percent", 101}},
                  "[dropout] percent: got 101, expected 0 to 100; try percent=50"}};

@@ -17,7 +17,6 @@ struct EmbeddingConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "V", "D"}) at_least("embedding", shape, axis, 1);
   at_least_where_given("embedding", shape, {"padding_idx"}, -1);
   const int64_t v = shape["V"], d = shape["D"], padding = shape.get("padding_idx", -1);
   if (padding >= v)
@@ -80,7 +79,6 @@ Tensors gather(const EmbeddingConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "embedding";
-  t.kind = Kind::primitive;
   t.family = "embedding";
   t.summary = "Table lookup, own table and own indices per model";
   t.formula = "y = W[ids],  NBT, NVD -> NBTD";

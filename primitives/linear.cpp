@@ -24,8 +24,6 @@ struct LinearConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  at_least("linear", shape, "B", 1);
-  at_least("linear", shape, "D", 1);
   at_least_where_given("linear", shape, {"T", "O"}, 1);
   const int64_t in = shape["D"], out = shape.get("O", in);
   Sizes x{shape["B"], in};
@@ -158,7 +156,6 @@ std::optional<Tensors> fold_batch_norm(const std::any& config, const WideCall& l
 Target target() {
   Target t;
   t.name = "linear";
-  t.kind = Kind::primitive;
   t.family = "linear";
   t.summary = "Affine map of the last axis";
   t.formula = "y = x Wᵀ + b,  NBI, NOI -> NBO";

@@ -10,7 +10,6 @@ namespace wide::mlp_embedder_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "D"}) at_least("mlp_embedder", shape, axis, 1);
   at_least_where_given("mlp_embedder", shape, {"O"}, 1);
   const int64_t d = shape["D"], hidden = shape.get("H", 4 * d), out = shape.get("O", d);
   if (hidden < 1) fail("[mlp_embedder] H: got {}, expected at least 1; try H={}", hidden, 4 * d);
@@ -30,16 +29,13 @@ Network network(const Shape& shape) {
 Target target() {
   Target t;
   t.name = "mlp_embedder";
-  t.kind = Kind::primitive;
   t.family = "linear";
   t.summary = "Linear, SiLU, Linear";
   t.formula = "y = W2 silu(W1 x + b1) + b2,  NBD -> NBO";
   t.source = "FLUX, MLPEmbedder";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"D", "features"},
-            {"H", "features between the layers", {}, "4 D"},
-            {"O", "features out", {}, "D"}};
+  t.axes = axes({"B", "D"},
+                {{"H", "features between the layers", {}, "4 D"}, {"O", "features out", {}, "D"}});
   const std::vector<Shape> shapes{{{"B", 8}, {"D", 128}}, {{"B", 8}, {"D", 256}}};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};

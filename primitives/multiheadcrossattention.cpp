@@ -11,8 +11,6 @@ namespace wide::multiheadcrossattention_target {
 namespace {
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "Tq", "Tkv", "D", "h"})
-    at_least("multiheadcrossattention", shape, axis, 1);
   divides("multiheadcrossattention", shape, "D", "h");
   const int64_t d = shape["D"], h = shape["h"];
   const double scale = 1.0 / std::sqrt(double(d));
@@ -39,17 +37,15 @@ Network network(const Shape& shape) {
 Target target() {
   Target t;
   t.name = "multiheadcrossattention";
-  t.kind = Kind::primitive;
   t.family = "attention";
   t.summary = "Multi-head attention from one sequence to another";
   t.formula = "y = softmax(q kᵀ / sqrt(d)) v,  NBTD, NBSD -> NBTD";
   t.source = "torch.nn.MultiheadAttention";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"Tq", "steps that ask"},
-            {"Tkv", "steps that are asked"},
-            {"D", "features"},
-            {"h", "heads of attention"}};
+  t.axes = axes({"B"}, {{"Tq", "steps that ask"},
+                        {"Tkv", "steps that are asked"},
+                        {"D", "features"},
+                        {"h", "heads of attention"}});
   const Shape quick{{"B", 8}, {"Tq", 64}, {"Tkv", 64}, {"D", 256}, {"h", 8}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {full_n(), {quick}};

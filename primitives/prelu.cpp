@@ -18,7 +18,6 @@ struct PreluConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "C", "H", "W"}) at_least("prelu", shape, axis, 1);
   const int64_t c = shape["C"], slopes = shape.get("slopes", c);
   if (slopes != 1 && slopes != c)
     fail("[prelu] slopes: got {}, expected 1 or C={}; try slopes=1", slopes, c);
@@ -67,25 +66,18 @@ Tensors broadcast(const PreluConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "prelu";
-  t.kind = Kind::primitive;
   t.family = "activation";
   t.summary = "Leaky ReLU whose slopes are learned, per channel or one";
   t.formula = "y = max(x, 0) + a min(x, 0),  NBC.., NC -> NBC..";
   t.source = "torch.nn.PReLU";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"C", "channels"},
-            {"H", "height"},
-            {"W", "width"},
-            {"slopes", "1, or one for each channel", {}, "C"}};
+  t.axes = axes({"B", "C", "H", "W"}, {{"slopes", "1, or one for each channel", {}, "C"}});
   const std::vector<Shape> shapes{{{"B", 16}, {"C", 64}, {"H", 32}, {"W", 32}},
                                   {{"B", 16}, {"C", 128}, {"H", 32}, {"W", 32}}};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 16}, {"H", 16}, {"W", 16}}}};
-  t.flops = [](const Shape& s) {
-    return double(s["B"]) * double(s["C"]) * double(s["H"]) * double(s["W"]);
-  };
+  t.flops = [](const Shape& s) { return product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 1e-6}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "one product per element";
   t.odd_shapes = {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},

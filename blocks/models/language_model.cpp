@@ -41,7 +41,6 @@ Tensor turned(const Tensor& x, const Tensor& cos, const Tensor& sin) {
 }
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T"}) at_least("language_model", shape, axis, 1);
   at_least_where_given("language_model", shape, {"D", "F", "L", "h", "V"}, 1);
   const Width width = width_of(shape);
   const int64_t d = width.d, hidden = width.hidden, count = width.layers, h = width.heads;
@@ -113,14 +112,13 @@ Target target() {
   t.formula = "pre-norm, RoPE, RMSNorm, SwiGLU, untied head,  NBT, NBT -> N";
   t.source = "courses on language models; sizes small to 2.7B";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"size", "1 small, 2 medium, 3 large, 4 xl, 5 2.7B; 0: as D, F, L and h say", 0},
-            {"D", "features", {}, "that of the size"},
-            {"F", "features between the layers of SwiGLU", {}, "that of the size"},
-            {"L", "blocks", {}, "that of the size"},
-            {"h", "heads of attention", {}, "that of the size"},
-            {"V", "words", kVocabulary}};
+  t.axes = axes({"B", "T"},
+                {{"size", "1 small, 2 medium, 3 large, 4 xl, 5 2.7B; 0: as D, F, L and h say", 0},
+                 {"D", "features", {}, "that of the size"},
+                 {"F", "features between the layers of SwiGLU", {}, "that of the size"},
+                 {"L", "blocks", {}, "that of the size"},
+                 {"h", "heads of attention", {}, "that of the size"},
+                 {"V", "words", kVocabulary}});
   const Shape small{{"B", 4}, {"T", 64}, {"D", 64}, {"F", 192}, {"L", 2}, {"h", 4}, {"V", 1000}};
   t.sweeps["suite"] = {{1},
                        grid({{"B", {4}}, {"T", {128, 256, 512, 1024}}, {"size", {1, 2, 3, 4, 5}}})};

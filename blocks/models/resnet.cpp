@@ -6,7 +6,6 @@ namespace wide::resnet_target {
 namespace {
 
 Network resblock(const Shape& shape) {
-  for (const char* axis : {"B", "C", "H", "W"}) at_least("resblock", shape, axis, 1);
   const int64_t c = shape["C"];
   Layers layers;
   layers.input("x", {shape["B"], c, shape["H"], shape["W"]});
@@ -29,7 +28,6 @@ constexpr int64_t kWidths[] = {64, 128, 256, 512};
 bool downsamples(int64_t stage, int64_t block) { return block == 0 && stage > 0; }
 
 Network resnet18(const Shape& shape) {
-  for (const char* axis : {"B", "H", "W", "classes"}) at_least("resnet18", shape, axis, 1);
   Layers layers;
   layers.input("x", {shape["B"], 3, shape["H"], shape["W"]});
   layers.convolution("conv1", 3, 64, 7, 2, false);
@@ -100,13 +98,10 @@ Target block_target() {
   Target t = model_target("resblock", "Residual block: two convolutions with batch norm",
                           "relu(x + f(x)),  NBCHW -> NBCHW", resblock,
                           {{20}, {{{"B", 2}, {"C", 64}, {"H", 16}, {"W", 16}}}});
-  t.axes = {{"B", "samples"}, {"C", "channels"}, {"H", "height"}, {"W", "width"}};
+  t.axes = axes({"B", "C", "H", "W"});
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"C", 8}, {"H", 8}, {"W", 8}}}};
   t.sweeps["published"] = {{20}, {{{"B", 8}, {"C", 64}, {"H", 16}, {"W", 16}}}};
-  t.flops = [](const Shape& s) {
-    return 36.0 * double(s["B"]) * double(s["C"]) * double(s["C"]) * double(s["H"]) *
-           double(s["W"]);
-  };
+  t.flops = [](const Shape& s) { return 36.0 * product(s, {"B", "C", "C", "H", "W"}); };
   t.refusals = {{{{"B", 1}, {"C", 0}, {"H", 4}, {"W", 4}},
                  "[resblock] C: got 0, expected at least 1; try C=1"}};
   return t;
@@ -115,7 +110,7 @@ Target block_target() {
 Target network_target() {
   Target t = model_target("resnet18", "ResNet-18 in eval mode", "NB3HW -> NB(classes)", resnet18,
                           {{10}, {{{"B", 1}, {"H", 64}, {"W", 64}, {"classes", 10}}}});
-  t.axes = {{"B", "samples"}, {"H", "height"}, {"W", "width"}, {"classes", "classes"}};
+  t.axes = axes({"B", "H", "W"}, {{"classes", "classes"}});
   t.sweeps["full"].n = {2, 4, 8, 10, 16, 20, 32};
   t.sweeps["ci"] = {{4}, {{{"B", 1}, {"H", 32}, {"W", 32}, {"classes", 10}}}};
   t.sweeps["published"] = {{10}, {{{"B", 8}, {"H", 64}, {"W", 64}, {"classes", 10}}}};

@@ -6,7 +6,6 @@ namespace wide::sequence_target {
 namespace {
 
 Network transformer(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D", "h"}) at_least("transformer", shape, axis, 1);
   divides("transformer", shape, "D", "h");
   const int64_t d = shape["D"], h = shape["h"];
   Layers layers;
@@ -31,7 +30,6 @@ Network transformer(const Shape& shape) {
 }
 
 Network lstm_net(const Shape& shape) {
-  for (const char* axis : {"B", "T", "I", "H"}) at_least("lstm_net", shape, axis, 1);
   const int64_t in = shape["I"], h = shape["H"];
   Layers layers;
   layers.input("x", {shape["B"], shape["T"], in});
@@ -51,10 +49,7 @@ Network lstm_net(const Shape& shape) {
 Target transformer_target() {
   Target t = model_target("transformer", "Pre-norm transformer block", "NBTD -> NBTD", transformer,
                           {{16}, {{{"B", 4}, {"T", 32}, {"D", 64}, {"h", 4}}}});
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"h", "heads of attention"}};
+  t.axes = axes({"B", "T", "D", "h"});
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 8}, {"D", 16}, {"h", 2}}}};
   t.flops = [](const Shape& s) {
     const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
@@ -69,10 +64,7 @@ Target lstm_target() {
   Target t =
       model_target("lstm_net", "LSTM over a sequence, Linear on the last step", "NBTI -> NB8",
                    lstm_net, {{8}, {{{"B", 8}, {"T", 32}, {"I", 64}, {"H", 128}}}});
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"I", "features in"},
-            {"H", "features of the state"}};
+  t.axes = axes({"B", "T"}, {{"I", "features in"}, {"H", "features of the state"}});
   t.sweeps["ci"] = {{4, 8}, {{{"B", 2}, {"T", 8}, {"I", 8}, {"H", 16}}}};
   t.flops = [](const Shape& s) {
     return 8.0 * double(s["B"]) * double(s["T"]) * double(s["H"]) * double(s["I"] + s["H"]) +

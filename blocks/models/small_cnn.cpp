@@ -6,9 +6,6 @@ namespace wide::small_cnn_target {
 namespace {
 
 Network lenet(const Shape& shape) {
-  at_least("lenet", shape, "B", 1);
-  at_least("lenet", shape, "H", 4);
-  at_least("lenet", shape, "W", 4);
   const int64_t h = shape["H"], w = shape["W"];
   Layers layers;
   layers.input("x", {shape["B"], 1, h, w});
@@ -34,8 +31,6 @@ double lenet_flops(const Shape& s) {
 }
 
 Network tiny_ts(const Shape& shape) {
-  at_least("tiny_ts", shape, "B", 1);
-  at_least("tiny_ts", shape, "L", 1);
   Layers layers;
   layers.input("x", {shape["B"], 8, shape["L"]});
   layers.convolution("c1", 8, 32, 5, 1, true);
@@ -55,7 +50,7 @@ Network tiny_ts(const Shape& shape) {
 Target lenet_target() {
   Target t = model_target("lenet", "Small image classifier", "NB1HW -> NB(10)", lenet,
                           {{32}, {{{"B", 8}, {"H", 28}, {"W", 28}}}});
-  t.axes = {{"B", "samples"}, {"H", "height"}, {"W", "width"}};
+  t.axes = {{"B", "samples"}, {"H", "height", {}, {}, 4}, {"W", "width", {}, {}, 4}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"H", 12}, {"W", 12}}}};
   t.flops = lenet_flops;
   t.refusals = {

@@ -48,8 +48,34 @@ inline std::vector<int64_t> quick_n() { return {4, 8, 16, 32}; }
 inline std::vector<int64_t> full_n() { return {2, 4, 6, 8, 10, 12, 16, 20, 32, 64}; }
 inline std::vector<int64_t> full_n_100() { return {2, 4, 6, 8, 10, 12, 16, 20, 32, 64, 100}; }
 
+/// Axes that mean the same in every target, by their names, then `own` ones.
+inline std::vector<Axis> axes(const std::vector<std::string>& names, std::vector<Axis> own = {}) {
+  static const std::map<std::string, std::string> kMeanings{{"B", "samples"},
+                                                            {"C", "channels"},
+                                                            {"D", "features"},
+                                                            {"E", "features of the conditioning"},
+                                                            {"H", "height"},
+                                                            {"T", "steps of a sequence"},
+                                                            {"Ti", "steps of the image"},
+                                                            {"Tt", "steps of the text"},
+                                                            {"W", "width"},
+                                                            {"h", "heads of attention"}};
+  std::vector<Axis> all;
+  for (const std::string& name : names) all.push_back({name, kMeanings.at(name)});
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+/// The axes' sizes multiplied.
+inline double product(const Shape& shape, const std::vector<std::string>& axes) {
+  double all = 1;
+  for (const std::string& axis : axes) all *= double(shape[axis]);
+  return all;
+}
+
 /// Refuses a shape whose axis is too small.
-inline void at_least(const char* target, const Shape& shape, const char* axis, int64_t least) {
+inline void at_least(const std::string& target, const Shape& shape, const std::string& axis,
+                     int64_t least) {
   if (shape[axis] < least)
     fail("[{}] {}: got {}, expected at least {}; try {}={}", target, axis, shape[axis], least, axis,
          least);

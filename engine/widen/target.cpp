@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "engine/error.h"
+#include "engine/widen/describe.h"
 
 namespace wide {
 
@@ -64,6 +65,13 @@ double Target::tolerance_for(at::ScalarType dtype) const {
 
 bool add_target(Target target, const char* file) {
   target.file = file;
+  for (auto* network : {&target.network, &target.optimised})
+    if (*network)
+      *network = [name = target.name, axes = target.axes, of = *network](const Shape& shape) {
+        for (const Axis& axis : axes)
+          if (axis.required()) at_least(name, shape, axis.name, axis.least);
+        return of(shape);
+      };
   const Target& kept = all().emplace_back(std::move(target));
   if (!kept.claims.empty() || !kept.patterns.empty()) add_claimant(kept);
   return true;
@@ -87,9 +95,8 @@ const Target& find_target(const std::string& name) {
     if (t->name == name) return *t;
     names.push_back(t->name);
   }
-  const std::string near = nearest(name, names);
   fail("[{}] name: got an unknown target, expected a registered one; try {}", name,
-       near.empty() ? "`workbench list`" : near);
+       nearest(name, names, "`workbench list`"));
 }
 
 }  // namespace wide

@@ -33,6 +33,7 @@ struct Axis {
   std::string meaning;                 // in a few words
   std::optional<int64_t> otherwise{};  // the default,
   std::string derived{};               // or where it comes from: "C", "none: x is [B, D]"
+  int64_t least = 1;                   // the smallest size of a required axis
 
   bool required() const { return !otherwise && derived.empty(); }
 };
@@ -55,7 +56,8 @@ struct Target : Rule {
   std::string formula;     // "y = x Wᵀ + b,  NBI, NOI -> NBO"
   std::string source;      // upstream name, paper
   std::vector<Axis> axes;  // all that `network` reads
-  /// The single model at a shape; throws Error for shapes that must be refused.
+  /// The single model at a shape; throws Error for shapes that must be refused. An axis below its
+  /// `least` is refused without it.
   std::function<Network(const Shape&)> network;
   std::map<std::string, Sweep> sweeps;        // quick, full, ci; suite: its rows in one
   std::function<double(const Shape&)> flops;  // of one model's forward

@@ -338,7 +338,6 @@ struct Options {
 
 inline Options options(const Layer& layer, const Shape& shape) {
   Options o;
-  for (const char* axis : {"B", "C", "k"}) at_least(layer.name.c_str(), shape, axis, 1);
   at_least_where_given(layer.name.c_str(), shape, {"groups", "stride", "dilation", "O"}, 1);
   at_least_where_given(layer.name.c_str(), shape, {"padding"}, 0);
   o.channels = shape["C"];
@@ -370,7 +369,6 @@ inline Options options(const Layer& layer, const Shape& shape) {
               groups,       layer.transposed,  layer.all(output_padding)};
   const int64_t before = o.same ? reach / 2 : padding, after = o.same ? reach - before : padding;
   for (const auto& extent : layer.extents) {
-    at_least(layer.name.c_str(), shape, extent.c_str(), 1);
     const int64_t in = shape[extent];
     // reflect needs one input more than it pads, circular as many.
     const int64_t least = o.mode == 1 ? after + 1 : o.mode == 3 ? after : 1;
@@ -487,7 +485,6 @@ inline Target target(const Layer& layer) {
   t.name = layer.name;
   t.axes = axes(layer);
   t.oracle = oracle(layer);
-  t.kind = Kind::primitive;
   t.family = "convolution";
   t.summary = fmt::format("{}-D {}convolution, any stride, padding, dilation and groups", dims,
                           layer.transposed ? "transposed " : "");

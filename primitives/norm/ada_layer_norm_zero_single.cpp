@@ -20,7 +20,6 @@ struct ModulatedConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "D", "E"}) at_least("ada_layer_norm_zero_single", shape, axis, 1);
   const int64_t b = shape["B"], d = shape["D"], e = shape["E"];
   Sizes x{b, d};
   at_least_where_given("ada_layer_norm_zero_single", shape, {"T"}, 1);
@@ -106,7 +105,6 @@ Tensors one_pass(const ModulatedConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "ada_layer_norm_zero_single";
-  t.kind = Kind::primitive;
   t.family = "normalization";
   t.summary = "Layer normalisation, scaled and shifted by a conditioning";
   t.formula = "y = LN(x) (1 + scale) + shift, gate;  NBTD, NBE -> NBTD, NBD";

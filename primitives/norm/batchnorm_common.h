@@ -21,8 +21,6 @@ struct Config {
 /// `space`: axes behind B and C; if there is one only, it may be absent.
 inline Network network(const std::string& name, const std::vector<const char*>& space,
                        const Shape& shape) {
-  at_least(name.c_str(), shape, "B", 1);
-  at_least(name.c_str(), shape, "C", 1);
   Sizes sizes{shape["B"], shape["C"]};
   for (const char* axis : space) {
     if (!shape.has(axis) && space.size() == 1) continue;  // [B, C]
@@ -210,11 +208,10 @@ inline Target target(const std::string& name, const std::vector<const char*>& sp
                      const std::vector<size_t>& ranks) {
   Target t;
   t.name = name;
-  t.kind = Kind::primitive;
   t.family = "normalization";
   t.summary = "Batch normalisation, every model with its own statistics";
   t.network = [=](const Shape& shape) { return network(name, space, shape); };
-  t.axes = {{"B", "samples"}, {"C", "channels"}};
+  t.axes = axes({"B", "C"});
   for (const char* axis : space)
     t.axes.push_back(
         {axis, "extent of the image", {}, space.size() == 1 ? "none: x is [B, C]" : ""});

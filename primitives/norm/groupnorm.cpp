@@ -16,7 +16,6 @@ struct GroupNormConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "C", "H", "W"}) at_least("groupnorm", shape, axis, 1);
   divides("groupnorm", shape, "C", "groups");
   const int64_t c = shape["C"], groups = shape["groups"];
   Network net;
@@ -61,17 +60,12 @@ Tensors one_pass(const GroupNormConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "groupnorm";
-  t.kind = Kind::primitive;
   t.family = "normalization";
   t.summary = "Group normalisation: statistics per sample and group of channels";
   t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBC.., NC -> NBC..";
   t.source = "torch.nn.GroupNorm";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"C", "channels"},
-            {"H", "height"},
-            {"W", "width"},
-            {"groups", "groups of channels"}};
+  t.axes = axes({"B", "C", "H", "W"}, {{"groups", "groups of channels"}});
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"C", 64}, {"H", 32}, {"W", 32}, {"groups", 8}}}};
   Sweep full{full_n_100(), {}};
   for (const int64_t b : {4, 8, 16})
@@ -80,9 +74,7 @@ Target target() {
         full.shapes.push_back({{"B", b}, {"C", c}, {"H", h}, {"W", h}, {"groups", 8}});
   t.sweeps["full"] = full;
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"H", 16}, {"W", 16}, {"groups", 8}}}};
-  t.flops = [](const Shape& s) {
-    return 8.0 * double(s["B"]) * double(s["C"]) * double(s["H"]) * double(s["W"]);
-  };
+  t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum C/groups H W terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"C", 6}, {"H", 5}, {"W", 1}, {"groups", 3}}};

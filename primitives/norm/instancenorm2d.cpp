@@ -17,7 +17,6 @@ struct InstanceNormConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "C", "H", "W"}) at_least("instancenorm2d", shape, axis, 1);
   if (shape["H"] * shape["W"] < 2)
     fail("[instancenorm2d] H: got one value per channel, expected more; try H=2");
   const bool affine = shape.get("affine", 1) != 0, track = shape.get("track", 0) != 0;
@@ -71,18 +70,13 @@ Tensors one_pass(const InstanceNormConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "instancenorm2d";
-  t.kind = Kind::primitive;
   t.family = "normalization";
   t.summary = "Instance normalisation: statistics per sample and channel";
   t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBCHW, NC -> NBCHW";
   t.source = "torch.nn.InstanceNorm2d";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"C", "channels"},
-            {"H", "height"},
-            {"W", "width"},
-            {"affine", "0: no weights", 1},
-            {"track", "1: running statistics, updated", 0}};
+  t.axes = axes({"B", "C", "H", "W"},
+                {{"affine", "0: no weights", 1}, {"track", "1: running statistics, updated", 0}});
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"C", 64}, {"H", 32}, {"W", 32}}}};
   Sweep full{full_n_100(), {}};
   for (const int64_t b : {4, 8, 16})
@@ -91,9 +85,7 @@ Target target() {
         full.shapes.push_back({{"B", b}, {"C", c}, {"H", h}, {"W", h}});
   t.sweeps["full"] = full;
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"H", 16}, {"W", 16}}}};
-  t.flops = [](const Shape& s) {
-    return 8.0 * double(s["B"]) * double(s["C"]) * double(s["H"]) * double(s["W"]);
-  };
+  t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum H W terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"C", 5}, {"H", 3}, {"W", 2}, {"affine", 0}},

@@ -22,7 +22,6 @@ struct LayerNormConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D"}) at_least("layernorm", shape, axis, 1);
   const int64_t d = shape["D"];
   Network net;
   net.name = "layernorm";
@@ -92,19 +91,18 @@ Applies one_pass_applies(const LayerNormConfig& c, const WideCall&) {
 Target target() {
   Target t;
   t.name = "layernorm";
-  t.kind = Kind::primitive;
   t.family = "normalization";
   t.summary = "Layer normalisation over the last axes";
   t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBTD, ND -> NBTD";
   t.source = "torch.nn.LayerNorm";
   t.network = network;
-  t.axes = {{"B", "samples"}, {"T", "steps of a sequence"}, {"D", "features"}};
+  t.axes = axes({"B", "T", "D"});
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["full"] = {
       full_n_100(),
       grid({{"B", {4, 8, 16, 32}}, {"T", {64, 128, 256, 512}}, {"D", {128, 256, 512, 768}}})};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
-  t.flops = [](const Shape& s) { return 8.0 * double(s["B"]) * double(s["T"]) * double(s["D"]); };
+  t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "T", "D"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum D terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}}, {{"B", 1}, {"T", 5}, {"D", 67}}};

@@ -23,7 +23,6 @@ struct RmsNormConfig {
 // ------------------------------------------------------------------------------ single model
 
 Network network(const Shape& shape) {
-  for (const char* axis : {"B", "T", "D"}) at_least("rmsnorm", shape, axis, 1);
   const int64_t d = shape["D"];
   const bool affine = shape.get("affine", 1) != 0, by_hand = shape.get("byhand", 0) != 0;
   Network net;
@@ -161,21 +160,17 @@ Tensors one_pass(const RmsNormConfig& c, const WideCall& call) {
 Target target() {
   Target t;
   t.name = "rmsnorm";
-  t.kind = Kind::primitive;
   t.family = "normalization";
   t.summary = "Root mean square normalisation over the last axes";
   t.formula = "y = x / sqrt(mean(x²) + eps) * w,  NBTD, ND -> NBTD";
   t.source = "torch.nn.RMSNorm";
   t.network = network;
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"D", "features"},
-            {"affine", "0: no weights", 1},
-            {"byhand", "1: written out instead of rms_norm", 0}};
+  t.axes = axes({"B", "T", "D"}, {{"affine", "0: no weights", 1},
+                                  {"byhand", "1: written out instead of rms_norm", 0}});
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["full"] = {full_n_100(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
-  t.flops = [](const Shape& s) { return 5.0 * double(s["B"]) * double(s["T"]) * double(s["D"]); };
+  t.flops = [](const Shape& s) { return 5.0 * product(s, {"B", "T", "D"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "the mean square sums D terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}},

@@ -168,7 +168,6 @@ inline Tensors run(const RecurrentConfig& c, const WideCall& call, const Cell* c
 
 /// The network of a single model.
 inline Network network(const std::string& name, const Shape& shape, int64_t gates) {
-  for (const char* axis : {"B", "T", "I", "H"}) at_least(name.c_str(), shape, axis, 1);
   at_least_where_given(name.c_str(), shape, {"layers"}, 1);
   RecurrentConfig c;
   c.cell = name == "rnn" ? (shape.get("relu", 0) != 0 ? "rnn_relu" : "rnn_tanh") : name;
@@ -240,16 +239,13 @@ inline Target target(const std::string& name, int64_t gates,
                      const std::function<Cell(const RecurrentConfig&)>& cell) {
   Target t;
   t.name = name;
-  t.kind = Kind::primitive;
   t.family = "recurrent";
-  t.axes = {{"B", "samples"},
-            {"T", "steps of a sequence"},
-            {"I", "features in"},
-            {"H", "features of the state"},
-            {"layers", "one on top of the other", 1},
-            {"bidirectional", "1: also from the end", 0},
-            {"batch_first", "0: x is [T, B, I]", 1},
-            {"biases", "0: none", 1}};
+  t.axes = axes({"B", "T"}, {{"I", "features in"},
+                             {"H", "features of the state"},
+                             {"layers", "one on top of the other", 1},
+                             {"bidirectional", "1: also from the end", 0},
+                             {"batch_first", "0: x is [T, B, I]", 1},
+                             {"biases", "0: none", 1}});
   t.odd_shapes = {
       {{"B", 1}, {"T", 1}, {"I", 1}, {"H", 1}},
       {{"B", 3}, {"T", 5}, {"I", 2}, {"H", 3}, {"layers", 2}, {"bidirectional", 1}},
