@@ -12,6 +12,7 @@
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/attention/attention_rows.h"
 #include "primitives/kernels/gemm/panel_gemm.h"
+#include "primitives/kernels/operators.h"
 #include "primitives/kernels/registration.h"
 
 namespace wide {
@@ -374,18 +375,11 @@ class Attention : public torch::autograd::Function<Attention> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    std::vector<c10::IValue> stack{gradients[0],
-                                   saved[0],
-                                   saved[1],
-                                   saved[2],
-                                   saved[3],
-                                   saved[4],
-                                   context->saved_data["causal"],
-                                   context->saved_data["scale"]};
-    c10::Dispatcher::singleton()
-        .findSchemaOrThrow("wide::blockwise_attention_backward", "")
-        .callBoxed(&stack);
-    return {stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(), Tensor(), Tensor()};
+    const auto made =
+        kernels::results("blockwise_attention_backward",
+                         {gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4],
+                          context->saved_data["causal"], context->saved_data["scale"]});
+    return {made[0], made[1], made[2], Tensor(), Tensor()};
   }
 };
 

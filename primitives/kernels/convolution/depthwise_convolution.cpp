@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "engine/lower/plan/operator_traits.h"
@@ -172,9 +171,9 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 Tensor depthwise_convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
                              const DepthwiseConvolution& layer) {
-  return kernels::call("depthwise_convolution", {x, w, bias ? c10::IValue(*bias) : c10::IValue(),
-                                                 layer.stride, layer.padding, layer.dilation,
-                                                 layer.output, c10::IValue(), "none", "none"});
+  return kernels::call("depthwise_convolution",
+                       {x, w, bias, layer.stride, layer.padding, layer.dilation, layer.output,
+                        c10::IValue(), "none", "none"});
 }
 
 }  // namespace wide

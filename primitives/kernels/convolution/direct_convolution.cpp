@@ -11,6 +11,7 @@
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/convolution/convolution_spots.h"
 #include "primitives/kernels/convolution/convolution_tile.h"
+#include "primitives/kernels/operators.h"
 #include "primitives/kernels/pointwise/finish.h"
 #include "primitives/kernels/registration.h"
 #include "primitives/kernels/zeroed_memory.h"
@@ -501,24 +502,9 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 Tensor direct_convolution(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
                           int64_t out_channels, const DirectConvolution& c) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("wide::direct_convolution", "");
-  std::vector<c10::IValue> stack{x,
-                                 filters,
-                                 bias ? c10::IValue(*bias) : c10::IValue(),
-                                 out_channels,
-                                 c.kernel,
-                                 c.stride,
-                                 c.padding,
-                                 c.dilation,
-                                 c.output,
-                                 c.groups,
-                                 c.transposed,
-                                 c10::IValue(),
-                                 "none",
-                                 "none"};
-  op.callBoxed(&stack);
-  return stack[0].toTensor();
+  return kernels::call("direct_convolution",
+                       {x, filters, bias, out_channels, c.kernel, c.stride, c.padding, c.dilation,
+                        c.output, c.groups, c.transposed, c10::IValue(), "none", "none"});
 }
 
 Tensor pack_filters(const Tensor& weight, int64_t groups, bool transposed) {

@@ -114,8 +114,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }  // namespace
 
 Tensor pointwise_convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias) {
-  return kernels::call("pointwise_convolution", {x, w, bias ? c10::IValue(*bias) : c10::IValue(),
-                                                 c10::IValue(), "none", "none"});
+  return kernels::call("pointwise_convolution", {x, w, bias, c10::IValue(), "none", "none"});
 }
 
 }  // namespace wide

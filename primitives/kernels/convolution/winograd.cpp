@@ -438,10 +438,9 @@ Tensor lift(const Tensor& taps, int64_t axis, const Basis& basis) {
 Tensor winograd_convolution(const Tensor& x, const Tensor& weight,
                             const std::optional<Tensor>& bias, const std::vector<int64_t>& padding,
                             int64_t tile) {
-  return kernels::call(
-      "winograd_convolution",
-      {x, winograd_filters(weight, tile), bias ? c10::IValue(*bias) : c10::IValue(), weight.size(1),
-       padding, weight.size(-1), tile, c10::IValue(), "none", "none"});
+  return kernels::call("winograd_convolution",
+                       {x, winograd_filters(weight, tile), bias, weight.size(1), padding,
+                        weight.size(-1), tile, c10::IValue(), "none", "none"});
 }
 
 Tensor winograd_filters(const Tensor& weight, int64_t tile) {

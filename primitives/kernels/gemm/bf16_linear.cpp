@@ -139,8 +139,7 @@ Tensor pack_pairs(const Tensor& weight) {
 }
 
 Tensor bf16_linear(const Tensor& x, const Tensor& pairs, const std::optional<Tensor>& bias) {
-  return kernels::call("bf16_linear",
-                       {x, pairs, bias ? c10::IValue(*bias) : c10::IValue(), "none"});
+  return kernels::call("bf16_linear", {x, pairs, bias, "none"});
 }
 
 }  // namespace wide

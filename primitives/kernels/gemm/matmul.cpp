@@ -115,8 +115,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
               const OptionalTensor& bias, const std::string& activation) {
-  return kernels::call("matmul", {a, b, transpose_a, transpose_b,
-                                  bias ? c10::IValue(*bias) : c10::IValue(), activation});
+  return kernels::call("matmul", {a, b, transpose_a, transpose_b, bias, activation});
 }
 
 }  // namespace wide

@@ -144,7 +144,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }  // namespace
 
 Tensor pack_panels(const Tensor& weight, const OptionalTensor& bias) {
-  return kernels::call("pack_panels", {weight, bias ? c10::IValue(*bias) : c10::IValue()});
+  return kernels::call("pack_panels", {weight, bias});
 }
 
 Tensor packed_linear(const Tensor& x, const Tensor& panels, int64_t out_features) {

@@ -347,37 +347,29 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
                         scale_shift_kernel, scale_shift_out);
 }
 
-std::vector<c10::IValue> call(const char* name, std::vector<c10::IValue> stack) {
-  c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(&stack);
-  return stack;
-}
-
 }  // namespace
 
 namespace norms {
 
 Tensor layer_norm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                   int64_t d, double eps, bool rms) {
-  return call("wide::layer_norm", {x, weight, bias, d, eps, rms, "none", false})[0].toTensor();
+  return kernels::call("layer_norm", {x, weight, bias, d, eps, rms, "none", false});
 }
 
 Tensor group_norm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                   int64_t groups, double eps) {
-  return call("wide::group_norm", {x, weight, bias, groups, eps, "none", false})[0].toTensor();
+  return kernels::call("group_norm", {x, weight, bias, groups, eps, "none", false});
 }
 
 std::vector<Tensor> batch_norm(const Tensor& x, const OptionalTensor& weight,
                                const OptionalTensor& bias, const OptionalTensor& running_mean,
                                const OptionalTensor& running_var, double momentum, double eps) {
-  std::vector<Tensor> results;
-  for (const c10::IValue& v : call("wide::batch_norm", {x, weight, bias, running_mean, running_var,
-                                                        momentum, eps, "none", false}))
-    results.push_back(v.toTensor());
-  return results;
+  return kernels::results(
+      "batch_norm", {x, weight, bias, running_mean, running_var, momentum, eps, "none", false});
 }
 
 Tensor scale_shift(const Tensor& x, const Tensor& scale, const Tensor& shift) {
-  return call("wide::scale_shift", {x, scale, shift, "none", false})[0].toTensor();
+  return kernels::call("scale_shift", {x, scale, shift, "none", false});
 }
 
 Tensor with_whole_samples(const Tensor& x) {

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "engine/lower/plan/operator_traits.h"
+#include "primitives/kernels/operators.h"
 #include "primitives/kernels/pointwise/chain_block.h"
 #include "primitives/kernels/registration.h"
 
@@ -269,10 +270,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }  // namespace
 
 Tensor chain(const std::vector<Tensor>& inputs, const std::string& code, at::IntArrayRef strides) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("wide::chain", "");
-  torch::jit::Stack stack{inputs, code, strides.vec()};
-  op.callBoxed(&stack);
-  return stack[0].toTensor();
+  return kernels::call("chain", {inputs, code, strides.vec()});
 }
 
 }  // namespace wide

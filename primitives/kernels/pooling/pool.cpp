@@ -22,8 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace wide::pooling::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
+using pool_phases::HWY_NAMESPACE::along;
 
 /// The taps [begin, end) with which window i lies inside an axis of `size`; `origin`: position of
 /// tap 0.
@@ -53,23 +52,7 @@ struct Sum {
   }
 };
 
-/// to[i] = `Of` over k of from[k][i], times `share`, by vectors `d`; false if there are fewer
-/// elements than a vector's.
-template <class Of, class Tag>
-HWY_INLINE bool fold_rows_by(Tag d, const float* const* from, int64_t rows, float share, float* to,
-                             int64_t count) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (count < lanes) return false;
-  for (int64_t i = 0; i < count; i += lanes) {
-    const int64_t at = std::min(i, count - lanes);
-    auto all = hn::LoadU(d, from[0] + at);
-    for (int64_t k = 1; k < rows; ++k) all = Of::of(all, hn::LoadU(d, from[k] + at));
-    hn::StoreU(hn::Mul(all, hn::Set(d, share)), d, to + at);
-  }
-  return true;
-}
-
-/// fold_rows_by with the widest vectors that fit, as rows of planes are short.
+/// to[i] = `Of` over k of from[k][i], times `share`.
 template <class Of>
 HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, float* to,
                           int64_t count) {
@@ -77,26 +60,11 @@ HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, f
     std::fill_n(to, count, Of::kOfNone);
     return;
   }
-  if (fold_rows_by<Of>(D(), from, rows, share, to, count)) return;
-  if (fold_rows_by<Of>(hn::CappedTag<float, 8>(), from, rows, share, to, count)) return;
-  if (fold_rows_by<Of>(hn::CappedTag<float, 4>(), from, rows, share, to, count)) return;
-  fold_rows_by<Of>(hn::CappedTag<float, 1>(), from, rows, share, to, count);
-}
-
-/// to[i] = `Of` over the four elements of both rows at 2 i and 2 i + 1, times `share`.
-template <class Of, class Tag>
-HWY_INLINE bool fold_squares_by(Tag d, const float* above, const float* below, float share,
-                                float* to, int64_t count) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (count < lanes) return false;
-  for (int64_t i = 0; i < count; i += lanes) {
-    const int64_t at = std::min(i, count - lanes);
-    hn::Vec<Tag> a, b, c, e;
-    hn::LoadInterleaved2(d, above + 2 * at, a, b);
-    hn::LoadInterleaved2(d, below + 2 * at, c, e);
-    hn::StoreU(hn::Mul(Of::of(Of::of(a, b), Of::of(c, e)), hn::Set(d, share)), d, to + at);
-  }
-  return true;
+  along(count, [&](auto d, int64_t at) {
+    auto all = hn::LoadU(d, from[0] + at);
+    for (int64_t k = 1; k < rows; ++k) all = Of::of(all, hn::LoadU(d, from[k] + at));
+    hn::StoreU(hn::Mul(all, hn::Set(d, share)), d, to + at);
+  });
 }
 
 /// The most common pooling: 2 x 2 windows of stride 2 without padding, none cut off.
@@ -104,10 +72,12 @@ template <class Of>
 HWY_INLINE void squares(const float* x, const PoolShape& s, float share, float* y) {
   for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow) {
     const float* below = x + s.w;
-    if (fold_squares_by<Of>(D(), x, below, share, y, s.ow)) continue;
-    if (fold_squares_by<Of>(hn::CappedTag<float, 8>(), x, below, share, y, s.ow)) continue;
-    if (fold_squares_by<Of>(hn::CappedTag<float, 4>(), x, below, share, y, s.ow)) continue;
-    fold_squares_by<Of>(hn::CappedTag<float, 1>(), x, below, share, y, s.ow);
+    along(s.ow, [&](auto d, int64_t at) {
+      hn::Vec<decltype(d)> a, b, c, e;
+      hn::LoadInterleaved2(d, x + 2 * at, a, b);
+      hn::LoadInterleaved2(d, below + 2 * at, c, e);
+      hn::StoreU(hn::Mul(Of::of(Of::of(a, b), Of::of(c, e)), hn::Set(d, share)), d, y + at);
+    });
   }
 }
 

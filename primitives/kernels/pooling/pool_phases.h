@@ -1,5 +1,5 @@
-// Rows of planes for strided windows, for kernels under Highway. Included after
-// primitives/kernels/highway.h and, like it, once for every instruction set.
+// Rows of planes, for kernels under Highway: by vectors, and reordered for strided windows.
+// Included after primitives/kernels/highway.h and, like it, once for every instruction set.
 
 #if defined(WIDE_POOL_PHASES_TOGGLE) == defined(HWY_TARGET_TOGGLE)
 #ifdef WIDE_POOL_PHASES_TOGGLE
@@ -8,6 +8,7 @@
 #define WIDE_POOL_PHASES_TOGGLE
 #endif
 
+#include <algorithm>
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
@@ -30,6 +31,25 @@ inline void split(const float* from, int64_t stride, int64_t count, float* to, i
   }
   for (; i < count; ++i)
     for (int64_t p = 0; p < stride; ++p) to[p * pitch + i] = from[i * stride + p];
+}
+
+/// Calls `work(d, i)` for elements [i, i + lanes) until all `count` are done, some of them twice;
+/// false if there are fewer than lanes.
+template <class Tag, class Work>
+HWY_INLINE bool by_vectors(Tag d, int64_t count, const Work& work) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count < lanes) return false;
+  for (int64_t i = 0; i < count; i += lanes) work(d, std::min(i, count - lanes));
+  return true;
+}
+
+/// `by_vectors` with the widest vectors that fit, as rows of planes are short.
+template <class Work>
+HWY_INLINE void along(int64_t count, const Work& work) {
+  if (by_vectors(hn::ScalableTag<float>(), count, work)) return;
+  if (by_vectors(hn::CappedTag<float, 8>(), count, work)) return;
+  if (by_vectors(hn::CappedTag<float, 4>(), count, work)) return;
+  by_vectors(hn::CappedTag<float, 1>(), count, work);
 }
 
 }  // namespace wide::pool_phases::HWY_NAMESPACE

@@ -18,6 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace wide::pool_places::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using pool_phases::HWY_NAMESPACE::along;
 
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
@@ -40,25 +41,6 @@ struct Greatest {
     hn::StoreU(hn::DemoteTo(bytes, number), bytes, numbers);
   }
 };
-
-/// Calls `work(d, i)` for elements [i, i + lanes) until all `count` are done, some of them twice;
-/// false if there are fewer than lanes.
-template <class Tag, class Work>
-HWY_INLINE bool by_vectors(Tag d, int64_t count, const Work& work) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (count < lanes) return false;
-  for (int64_t i = 0; i < count; i += lanes) work(d, std::min(i, count - lanes));
-  return true;
-}
-
-/// `by_vectors` with the widest vectors that fit, as rows of planes are short.
-template <class Work>
-HWY_INLINE void along(int64_t count, const Work& work) {
-  if (by_vectors(hn::ScalableTag<float>(), count, work)) return;
-  if (by_vectors(hn::CappedTag<float, 8>(), count, work)) return;
-  if (by_vectors(hn::CappedTag<float, 4>(), count, work)) return;
-  by_vectors(hn::CappedTag<float, 1>(), count, work);
-}
 
 /// Pools 2 x 2 windows of stride 2, none of which is cut off.
 void squares(const float* x, const PoolShape& s, float* y, uint8_t* places) {

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "primitives/kernels/gemm/packed_linear.h"
 #include "primitives/kernels/gemm/panel_gemm.h"
+#include "primitives/kernels/operators.h"
 #include "primitives/kernels/recurrent/recurrent_cells.h"
 #include "primitives/kernels/registration.h"
 
@@ -239,9 +239,6 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }  // namespace
 
 std::pair<Tensor, Tensor> recurrent_layer(const RecurrentLayer& layer) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("wide::recurrent_layer", "");
-  const auto optional = [](const OptionalTensor& t) { return t ? c10::IValue(*t) : c10::IValue(); };
   const int64_t columns = layer.input.size(2);
   OptionalTensor input_bias, last_bias;
   if (layer.bias) {
@@ -249,17 +246,11 @@ std::pair<Tensor, Tensor> recurrent_layer(const RecurrentLayer& layer) {
     input_bias = layer.bias->narrow(1, 0, columns);
     if (rest > 0) last_bias = layer.bias->narrow(1, columns, rest);
   }
-  std::vector<c10::IValue> stack{layer.x,
-                                 pack_panels(layer.input, input_bias),
-                                 pack_panels(layer.hidden, std::nullopt),
-                                 optional(last_bias),
-                                 layer.h0,
-                                 optional(layer.c0),
-                                 layer.cell,
-                                 layer.reverse,
-                                 layer.time_major};
-  op.callBoxed(&stack);
-  return {stack[0].toTensor(), stack[1].toTensor()};
+  const auto made = kernels::results(
+      "recurrent_layer",
+      {layer.x, pack_panels(layer.input, input_bias), pack_panels(layer.hidden, std::nullopt),
+       last_bias, layer.h0, layer.c0, layer.cell, layer.reverse, layer.time_major});
+  return {made[0], made[1]};
 }
 
 }  // namespace wide
