@@ -33,7 +33,7 @@ void Keeper::open(const std::string& db) {
   use_stored_tuning(db);
 }
 
-void Keeper::add(const nlohmann::ordered_json& fusion) { store_->add_fuse_document(fusion); }
+void Keeper::add(const nlohmann::ordered_json& fusion) { store_->add_fuse(fusion); }
 
 std::string Keeper::begin_run(const nlohmann::ordered_json& document, const std::string& run,
                               int64_t step) {

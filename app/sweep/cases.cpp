@@ -70,12 +70,10 @@ void parse_axis(const std::string& text, Axes* axes) {
 
 /// Refuses an axis that the target does not have.
 void check_axis(const Target& target, const std::string& axis) {
-  std::vector<std::string> known;
-  for (const Axis& a : target.axes) known.push_back(a.name);
+  const std::vector<std::string> known = names_of(target.axes);
   if (std::find(known.begin(), known.end(), axis) != known.end()) return;
-  const std::string near = nearest(axis, known);
   fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
-       listing(known, 99), target.name, near.empty() && !known.empty() ? known.front() : near);
+       listing(known, 99), target.name, nearest(axis, known, known.empty() ? "" : known.front()));
 }
 
 /// Refuses axes for which the target has no valid shape, with the target's own reason.
@@ -154,8 +152,7 @@ const T& either(const T& chosen, const T& preset) {
 }  // namespace
 
 std::vector<std::string> strategy_names(const Target& target) {
-  std::vector<std::string> names;
-  for (const Strategy& s : target.strategies) names.push_back(s.name);
+  std::vector<std::string> names = names_of(target.strategies);
   if (names.empty()) names.push_back(kChosen);
   for (const auto& [name, unused] : target.parts) names.push_back(name);
   names.insert(names.end(), {"vmap", "per_model"});
@@ -235,12 +232,6 @@ Case empty_case(const SweepCase& planned) {
     trial.timing.kind = "candidate";
   }
   return c;
-}
-
-bool is_result_of(const Case& c, const SweepCase& planned) {
-  return c.target == planned.target->name && c.n == planned.n && c.phase == planned.phase &&
-         c.shape == planned.shape.text() && c.dtype == short_name(planned.dtype) &&
-         c.device == planned.device.str() && c.mode == to_string(planned.mode);
 }
 
 WidenOptions widen_options(const Target& target, const std::string& strategy,

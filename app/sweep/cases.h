@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,8 +31,6 @@ struct SweepCase {
 
 /// The result of a case before it has run: its identity, and its trials without results.
 Case empty_case(const SweepCase& planned);
-/// Whether `result` is of this case: the same target, N, shape, dtype, device, mode and phase.
-bool is_result_of(const Case& result, const SweepCase& planned);
 
 /// Name of the trial in which the engine chooses a strategy for each call: for targets without
 /// strategies of their own.

@@ -148,11 +148,9 @@ void SweepSession::on_begin(const SweepCase& planned) {
 }
 
 void SweepSession::on_case(const SweepCase& planned, const Case& result) {
+  on_known(planned, result);
   const size_t index = runner_.index(planned);
-  report_.cases.push_back(result);
-  places_.push_back(index);
   const std::lock_guard lock(mutex_);
-  left_estimate_s_ -= estimates_s_.at(index);
   run_estimate_s_ += estimates_s_.at(index);
   run_s_ += now_s() - begun_s_.at(index);
   begun_s_.erase(index);

@@ -66,10 +66,6 @@ std::string short_number(double value) {
   return text;
 }
 
-std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px) {
-  return value_ticks(scale, gap_px, [](double value) { return short_number(value) + "×"; });
-}
-
 std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
                               const std::function<std::string(double)>& label) {
   static const std::vector<std::vector<double>> kDensities = {

@@ -20,9 +20,6 @@ struct Tick {
 };
 
 /// Ticks at 1-2-5 and finer or coarser, with labels at least `gap_px` apart.
-/// Labels are "0.5×", "2×" for ratios.
-std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px);
-/// The same ticks, with labels by `label`.
 std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
                               const std::function<std::string(double)>& label);
 

@@ -136,11 +136,7 @@ void Store::remove(int64_t sweep) {
   return connection_->write([&] { return delete_sweep(*connection_, sweep); });
 }
 
-int64_t Store::add_fuse(const FuseReport& report) {
-  return add_fuse_document(fuse_document(report));
-}
-
-int64_t Store::add_fuse_document(const nlohmann::ordered_json& document) {
+int64_t Store::add_fuse(const nlohmann::ordered_json& document) {
   return connection_->write([&] { return insert_fuse(*connection_, document); });
 }
 

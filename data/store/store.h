@@ -157,9 +157,8 @@ class Store {
 
   // ---- fusions: reading gives the report that was stored, without the coverage of nodes ----
 
-  int64_t add_fuse(const FuseReport& report);
   /// Adds a document of `fuse_document`. Throws nlohmann's exception for anything else.
-  int64_t add_fuse_document(const nlohmann::ordered_json& document);
+  int64_t add_fuse(const nlohmann::ordered_json& document);
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
   FuseReport load_fuse(int64_t fuse);
 

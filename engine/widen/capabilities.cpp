@@ -73,8 +73,6 @@ bool add_capabilities(const std::string& op, const Capabilities& part) {
   return true;
 }
 
-const std::map<std::string, Capabilities>& all_capabilities() { return known_capabilities(); }
-
 const Capabilities& capabilities(const std::string& op) {
   const auto found = known_capabilities().find(op);
   WIDE_ASSERT(found != known_capabilities().end(), "{} has no registered capabilities", op);

@@ -28,8 +28,6 @@ struct Capabilities {
 /// when a device's plugin is loaded: one where it is defined, one for each further device, without
 /// `others` and `gradients`. Returns true.
 bool add_capabilities(const std::string& op, const Capabilities& part);
-/// All registered capabilities, by the operators' names without overload.
-const std::map<std::string, Capabilities>& all_capabilities();
 /// The capabilities of an operator, which must be registered.
 const Capabilities& capabilities(const std::string& op);
 

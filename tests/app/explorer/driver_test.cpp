@@ -301,7 +301,7 @@ TEST_F(ExplorerDriver, ADamagedStoreIsALineAndNoEnd) {
 TEST_F(ExplorerDriver, NothingIsCutOffOrOverlaps) {
   store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
   store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
-  Store::create(file_.path()).add_fuse(shown_fusion());
+  Store::create(file_.path()).add_fuse(fuse_document(shown_fusion()));
   for (const bool dark : {false, true})
     for (const double scale : {1.0, 2.0}) {
       Settings s;

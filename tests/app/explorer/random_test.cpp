@@ -151,7 +151,7 @@ class RandomDriver {
 void make_store(const std::string& path, const std::vector<std::string>& targets) {
   store_sweep(path, targets, {2, 8, 32});
   store_sweep(path, targets, {2, 8});
-  Store::create(path).add_fuse(shown_fusion());
+  Store::create(path).add_fuse(fuse_document(shown_fusion()));
   store_run(path, 7, 9);
 }
 

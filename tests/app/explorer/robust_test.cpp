@@ -68,7 +68,7 @@ TEST(ExplorerLayout, SmallWindowsFoldOneSideAndForgetNothing) {
 TEST_F(ExplorerRobust, NothingIsLostAtAnySize) {
   for (int i = 0; i < 2; ++i)
     store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
-  Store::create(file_.path()).add_fuse(shown_fusion());
+  Store::create(file_.path()).add_fuse(fuse_document(shown_fusion()));
   store_run(file_.path(), 8, 13);
   struct Size {
     int width, height;
@@ -96,7 +96,7 @@ TEST_F(ExplorerRobust, NothingIsLostAtAnySize) {
 /// Panels scroll sideways where they have to, which is not at the size of the first start.
 TEST_F(ExplorerRobust, AtTheFirstStartNoPanelScrollsSideways) {
   for (int i = 0; i < 2; ++i) store_sweep(file_.path(), {"linear", "conv2d"}, {2, 8});
-  Store::create(file_.path()).add_fuse(shown_fusion());
+  Store::create(file_.path()).add_fuse(fuse_document(shown_fusion()));
   store_run(file_.path(), 8, 13);
   open();
   explorer().library.select_row(0);

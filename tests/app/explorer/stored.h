@@ -1,10 +1,11 @@
 #pragma once
 #include <cstdio>
 #include <latch>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "app/explorer/driver.h"
-#include "app/explorer/window/null.h"
+#include "tests/app/explorer/null_platform.h"
 #include "tests/data/store/stored.h"
 #include "tests/scratch.h"
 

@@ -119,7 +119,7 @@ TEST(ExplorerTimeline, LanesAreZoomedMovedAndAskedAndNothingIsCutOff) {
   const StoreFile file;
   FuseReport report = planted();
   report.curve.back().correctness.pass = true;
-  Store::create(file.path()).add_fuse(report);
+  Store::create(file.path()).add_fuse(fuse_document(report));
   for (const auto& [width, height, scale] :
        {std::tuple(1280, 800, 1.0), {900, 600, 1.0}, {900, 600, 1.5}, {2560, 1440, 1.5}}) {
     Settings settings;

@@ -87,8 +87,8 @@ FuseReport fusion(double low, double value, double high) {
 }
 
 TEST_F(ExplorerTrue, AnUnclearSpeedupIsNotLarge) {
-  Store::create(file_.path()).add_fuse(fusion(0.7, 1.1, 1.6));
-  Store::create(file_.path()).add_fuse(fusion(1.9, 2, 2.1));
+  Store::create(file_.path()).add_fuse(fuse_document(fusion(0.7, 1.1, 1.6)));
+  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
   EXPECT_EQ(verdict_of(fusion(0.7, 1.1, 1.6).curve[0]), "UNCLEAR");
   open();
   screen_->explorer().show("fuse");
@@ -111,7 +111,7 @@ TEST_F(ExplorerTrue, AnUnclearSpeedupIsNotLarge) {
 }
 
 TEST_F(ExplorerTrue, AFailedFusionLeavesNoOldSuccessAndAStoppedOneIsNoFailure) {
-  Store::create(file_.path()).add_fuse(fusion(1.9, 2, 2.1));
+  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
   open();
   screen_->explorer().show("fuse");
   driver_->settle();
@@ -236,7 +236,7 @@ TEST(ExplorerPalette, TwelveStrategiesHaveTwelveHues) {
 TEST_F(ExplorerTrue, TimesAreInMicrosecondsAndRatiosHaveTheirSign) {
   store_sweep(file_.path(), {"linear", "conv2d"}, {2, 8});
   store_sweep(file_.path(), {"linear", "conv2d"}, {2, 8});
-  Store::create(file_.path()).add_fuse(shown_fusion());
+  Store::create(file_.path()).add_fuse(fuse_document(shown_fusion()));
   open();
   library().select_row(0);
   driver_->settle();

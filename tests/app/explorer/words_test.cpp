@@ -11,7 +11,7 @@ class ExplorerWords : public ::testing::Test {
  protected:
   void SetUp() override {
     for (int i = 0; i < 2; ++i) store_sweep(file_.path(), {"linear", "conv2d"}, {2, 8});
-    Store::create(file_.path()).add_fuse(shown_fusion());
+    Store::create(file_.path()).add_fuse(fuse_document(shown_fusion()));
     store_run(file_.path(), 8, 13);
     screen_ = screen_on(file_.path());
     driver_ = std::make_unique<Driver>(*screen_);

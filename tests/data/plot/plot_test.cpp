@@ -19,6 +19,9 @@ std::string labels(const std::vector<Tick>& ticks) {
 }
 
 TEST(Plot, TicksAreRoundAndStandApart) {
+  const auto ratio_ticks = [](const LogScale& scale, double gap_px) {
+    return value_ticks(scale, gap_px, [](double value) { return short_number(value) + "×"; });
+  };
   EXPECT_EQ(labels(ratio_ticks({0.5, 20, 230, 0}, 22)), "0.5× 1× 2× 5× 10× 20×");
   EXPECT_EQ(labels(ratio_ticks({0.9, 2.1, 230, 0}, 22)), "1× 1.25× 1.5× 2×");
   EXPECT_EQ(labels(decade_ticks({1e-8, 1e-2, 230, 0}, 22)), "1e-2 1e-3 1e-4 1e-5 1e-6 1e-7 1e-8");

@@ -347,10 +347,10 @@ TEST_F(StoreTest, TrialFusionsComeBackAsTheyWere) {
                                                  nlohmann::json(to_json(expected)));
     EXPECT_TRUE(difference.empty()) << difference;
   };
-  EXPECT_EQ(store.add_fuse(report), 1);
+  EXPECT_EQ(store.add_fuse(fuse_document(report)), 1);
   same(1, report);
   report.curve.pop_back();
-  EXPECT_EQ(store.add_fuse(report), 2);
+  EXPECT_EQ(store.add_fuse(fuse_document(report)), 2);
   same(2, report);
   ASSERT_EQ(store.fusions().size(), 2u);
   EXPECT_EQ(store.fusions()[1].n, (std::vector<int64_t>{3, 7}));

@@ -1,8 +1,11 @@
-#include "app/explorer/window/null.h"
+#pragma once
+#include <memory>
+
+#include "app/explorer/window/platform.h"
 
 namespace wide {
-namespace {
 
+/// Draws nothing, and nobody sits before it.
 class NullPlatform : public Platform {
  public:
   NullPlatform(int width, int height)
@@ -20,9 +23,7 @@ class NullPlatform : public Platform {
   float width_, height_;
 };
 
-}  // namespace
-
-std::unique_ptr<Platform> null_platform(int width, int height) {
+inline std::unique_ptr<Platform> null_platform(int width, int height) {
   return std::make_unique<NullPlatform>(width, height);
 }
 
