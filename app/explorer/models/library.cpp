@@ -335,6 +335,12 @@ void Library::draw_figure() {
       });
 }
 
+std::vector<std::string> Library::group_names() const {
+  std::vector<std::string> names;
+  for (const Group& g : groups_) names.push_back(g.target + " · " + g.text());
+  return names;
+}
+
 void Library::select(const PointKey& key) {
   if (point_ == key) return;
   point_ = key;

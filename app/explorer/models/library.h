@@ -66,6 +66,7 @@ class Library {
   // ---- the open sweep ----
   const TrialTable* table() const { return table_.get(); }
   const std::vector<Group>& groups() const { return groups_; }
+  std::vector<std::string> group_names() const;  // target and shape
   const std::vector<TableAxis>& axes() const { return *axes_; }
   const Overview& overview() const { return overview_; }
   /// What was asked for; the overview says what it came to.

@@ -99,19 +99,16 @@ class ComparePanel : public Panel {
       pick(i == 0 ? "after" : fmt::format("after {}", i + 1), "A sweep that is compared with it.",
            &after_[i]);
     }
-    const auto button = [&](const char* label, bool enabled, const char* tip) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
-      return ui.button(label, Look::plain, enabled, tip);
-    };
-    if (button("Another", after_.size() < std::min(kMost, sweeps.size() - 1),
-               "Compares one more sweep with the first")) {
+    if (ui.next_button("Another", after_.size() < std::min(kMost, sweeps.size() - 1),
+                       "Compares one more sweep with the first")) {
       const auto unused = [&](const SweepRow& row) {
         return row.id != before_ && std::find(after_.begin(), after_.end(), row.id) == after_.end();
       };
       const auto next = std::find_if(sweeps.begin(), sweeps.end(), unused);
       after_.push_back(next == sweeps.end() ? sweeps.front().id : next->id);
     }
-    if (after_.size() > 1 && button("Fewer", true, "Takes the last one away")) after_.pop_back();
+    if (after_.size() > 1 && ui.next_button("Fewer", true, "Takes the last one away"))
+      after_.pop_back();
   }
 
   void start(Explorer& explorer) {

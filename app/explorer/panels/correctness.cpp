@@ -23,10 +23,8 @@ class CorrectnessPanel : public Panel {
       return;
     const Group& group = library.groups()[library.group()];
     const TrialTable& table = *library.table();
-    std::vector<std::string> names;
-    for (const Group& g : library.groups()) names.push_back(g.target + " · " + g.text());
     int at = static_cast<int>(library.group());
-    if (ui.choice("target and shape", &at, names,
+    if (ui.choice("target and shape", &at, library.group_names(),
                   std::min(ui.px(300), ImGui::GetContentRegionAvail().x),
                   "Whose strategies are listed; its best trial becomes the selected one."))
       library.choose_group(static_cast<size_t>(at));

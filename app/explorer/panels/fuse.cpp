@@ -132,24 +132,19 @@ class FusePanel : public Panel {
     labelled("N");
     ui.field("models", &choices_.n, "4,8,16", ui.px(92),
              "Numbers of models, parted by commas. Empty: one for each checkpoint.");
-    const auto beside = [&](const char* label) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
-    };
     ui.beside(ui.text_width("share equal weights") + ui.px(30));
     ui.checkbox("share equal weights", &choices_.share_weights,
                 "Weights that are the same in all checkpoints are kept and computed once.");
     const bool able = !choices_.model.empty() && !child_.running();
-    beside("Fuse");
-    if (ui.button("Fuse", Look::primary, able,
-                  "Makes the wide program, checks it against separate runs, and times both"))
+    if (ui.next_button("Fuse", able,
+                       "Makes the wide program, checks it against separate runs, and times both",
+                       Look::primary))
       start(explorer, fuse_arguments(choices_, explorer.library.db()), Doing::fusing);
-    beside("Programs");
-    if (ui.button("Programs", Look::plain, able,
-                  "The program of one model, and the wide one after each pass"))
+    if (ui.next_button("Programs", able,
+                       "The program of one model, and the wide one after each pass"))
       start(explorer, trace_arguments(choices_), Doing::tracing);
-    beside("Export");
-    if (ui.button(
-            "Export", Look::plain, able,
+    if (ui.next_button(
+            "Export", able,
             "The wide program with its weights in a file: .pt2 for torch.export.load, .ts for "
             "torch.jit.load"))
       explorer.save_as("wide program", "wide.pt2", [this, &explorer](const std::string& path) {
@@ -322,9 +317,7 @@ class FusePanel : public Panel {
     if (ui.button("Fit", Look::plain, true,
                   "Shows both calls from begin to end; the wheel zooms, a drag moves"))
       lanes_.fit();
-    ui.beside(ui.text_width("Fit wide") + 2 * ImGui::GetStyle().FramePadding.x);
-    if (ui.button("Fit wide", Look::plain, true,
-                  "Shows the wide program's call alone from begin to end"))
+    if (ui.next_button("Fit wide", true, "Shows the wide program's call alone from begin to end"))
       lanes_.show(0, view.report->curve.back().timeline.back().call_ns);
     const float width = ImGui::GetContentRegionAvail().x;
     const float below = ui.px(24) * static_cast<float>(4 + view.notes.size());

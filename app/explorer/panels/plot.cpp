@@ -98,11 +98,9 @@ class PlotPanel : public Panel {
 
   void tools(Explorer& explorer, Ui& ui) {
     Library& library = explorer.library;
-    std::vector<std::string> names;
-    for (const Group& g : library.groups()) names.push_back(g.target + " · " + g.text());
     int at = static_cast<int>(library.group());
     const float room = ImGui::GetContentRegionAvail().x;
-    if (ui.choice("target and shape", &at, names, std::min(ui.px(270), room * 0.4f),
+    if (ui.choice("target and shape", &at, library.group_names(), std::min(ui.px(270), room * 0.4f),
                   "Which target and shape is plotted; its best trial becomes the selected one."))
       library.choose_group(static_cast<size_t>(at));
     FigureOptions options = library.options();
@@ -133,20 +131,13 @@ class PlotPanel : public Panel {
         library.set_options(options);
       }
     }
-    const auto beside = [&](const char* label) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
-    };
-    beside("Fit");
-    if (ui.button("Fit", Look::plain, view_.zoomed(), "All of it (double click on the plot)"))
-      view_.fit();
+    if (ui.next_button("Fit", view_.zoomed(), "All of it (double click on the plot)")) view_.fit();
     if (!view_.hidden().empty()) {
-      beside("Show all");
-      if (ui.button("Show all", Look::plain, true, "Shows the curves that the legend hides"))
+      if (ui.next_button("Show all", true, "Shows the curves that the legend hides"))
         view_.show_all();
     }
-    beside("Export");
-    if (ui.button("Export", Look::plain, library.figure() != nullptr,
-                  "The plot as a picture, or the whole sweep as a report"))
+    if (ui.next_button("Export", library.figure() != nullptr,
+                       "The plot as a picture, or the whole sweep as a report"))
       ImGui::OpenPopup("export");
     exports(explorer, ui);
     const char* signs = "signs";

@@ -207,7 +207,7 @@ class RunPanel : public Panel {
     bool first = true;
     for (const auto& [name, tip] : all) {
       const float y = ImGui::GetCursorPosY();
-      if (!first) ui.beside(ui.text_width(name) + 2 * ImGui::GetStyle().FramePadding.x);
+      if (!first) ui.beside(name);
       if (!first && ImGui::GetCursorPosY() == y) ImGui::SetCursorPosX(ui.px(kColumn));
       first = false;
       const bool on = chosen->count(name) != 0;

@@ -115,7 +115,7 @@ class TrainingPanel : public Panel {
               "Exponential mean, as TensorBoard's; medians have the raw line behind."))
       options.smoothing = smoothings()[now];
     const auto toggle = [&](const char* label, bool* on, const char* tip) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+      ui.beside(label);
       if (ui.toggle(label, *on, tip)) *on = !*on;
     };
     toggle("log", &options.log_y, "A logarithmic vertical axis.");
@@ -123,17 +123,15 @@ class TrainingPanel : public Panel {
       toggle("training loss", &options.training,
              "Beside the validation loss, dashed, where the metric is the loss.");
     training.set_options(options);
-    const auto button = [&](const char* label, bool enabled, const char* tip) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
-      return ui.button(label, Look::plain, enabled, tip);
-    };
-    if (button("Fit##curves", zoom_.has_value(),
-               "Shows all again. The wheel zooms, dragging moves, a double click shows all."))
+    if (ui.next_button(
+            "Fit##curves", zoom_.has_value(),
+            "Shows all again. The wheel zooms, dragging moves, a double click shows all."))
       zoom_.reset();
     if (training.brushed() &&
-        button("Show all models", true, "Takes the brush of the scatter away"))
+        ui.next_button("Show all models", true, "Takes the brush of the scatter away"))
       training.brush(std::nullopt);
-    if (button("Export##training", true, "Picture, table and command")) ImGui::OpenPopup("export");
+    if (ui.next_button("Export##training", true, "Picture, table and command"))
+      ImGui::OpenPopup("export");
     exports(explorer, ui, *view);
     stops(explorer, ui, training, *view);
   }
@@ -147,16 +145,15 @@ class TrainingPanel : public Panel {
     const int64_t lit = training.lit();
     const bool one =
         lit >= 0 && lit < kRunKey && run.models[static_cast<size_t>(lit)].status == "running";
-    const auto button = [&](const std::string& label, bool enabled, const char* tip) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
-      return ui.button(label, Look::danger, enabled, tip);
-    };
-    if (button("Stop model", one,
-               "The highlighted model ends at its next evaluation; the others go on."))
+    if (ui.next_button("Stop model", one,
+                       "The highlighted model ends at its next evaluation; the others go on.",
+                       Look::danger))
       training.stop(run.models[static_cast<size_t>(lit)].number, said);
-    if (button("Stop run", true,
-               "The run saves and ends at its next evaluation, as by Ctrl+C: workbench train "
-               "--resume goes on with it."))
+    if (ui.next_button(
+            "Stop run", true,
+            "The run saves and ends at its next evaluation, as by Ctrl+C: workbench train "
+            "--resume goes on with it.",
+            Look::danger))
       training.stop(-1, said);
   }
 
@@ -222,10 +219,10 @@ class TrainingPanel : public Panel {
       return;
     }
     if (run.state != "interrupted" && run.state != "cancelled") return;
-    ui.beside(ui.text_width("Resume run") + 2 * ImGui::GetStyle().FramePadding.x);
-    if (!ui.button("Resume run", Look::plain, !run.dir.empty(),
-                   run.dir.empty() ? "It was not saved: train --save keeps what a resume needs."
-                                   : "Goes on from the last state that " + run.dir + " has"))
+    if (!ui.next_button("Resume run", !run.dir.empty(),
+                        run.dir.empty()
+                            ? "It was not saved: train --save keeps what a resume needs."
+                            : "Goes on from the last state that " + run.dir + " has"))
       return;
     child_.wake = [&explorer] { explorer.jobs.wake(); };
     try {

@@ -41,17 +41,16 @@ class TrialsPanel : public Panel {
       explorer.settings.filter = text;
     }
     if (done) trials.end_typing();
-    const auto button = [&](const char* label, bool enabled, const char* tip) {
-      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
-      return ui.button(label, Look::plain, enabled, tip);
-    };
-    if (button("Undo", trials.can_undo(), "The filter as it was before (Ctrl+Z)")) trials.undo();
-    if (button("Clear", !trials.filter().empty(), "Shows all trials, here and in the overview"))
+    if (ui.next_button("Undo", trials.can_undo(), "The filter as it was before (Ctrl+Z)"))
+      trials.undo();
+    if (ui.next_button("Clear", !trials.filter().empty(),
+                       "Shows all trials, here and in the overview"))
       trials.set_filter("");
     explorer.settings.filter = trials.filter();
-    if (button("Copy CSV", !trials.shown().empty(),
-               "The rows and columns that are shown, to the clipboard; with the interval of every "
-               "speedup, dtype, device, mode and phase")) {
+    if (ui.next_button(
+            "Copy CSV", !trials.shown().empty(),
+            "The rows and columns that are shown, to the clipboard; with the interval of every "
+            "speedup, dtype, device, mode and phase")) {
       explorer.jobs.start(
           "copy", [text = csv(trials), &explorer, rows = trials.shown().size()]() -> Jobs::Result {
             return [&explorer, rows, copied = text()] {
@@ -60,7 +59,7 @@ class TrialsPanel : public Panel {
             };
           });
     }
-    if (button("Save CSV", !trials.shown().empty(), "The same rows and columns, to a file"))
+    if (ui.next_button("Save CSV", !trials.shown().empty(), "The same rows and columns, to a file"))
       explorer.save_as("CSV", "trials.csv", [this, &explorer, &trials](const std::string& path) {
         explorer.write_later(path, csv(trials));
       });

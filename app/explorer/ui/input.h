@@ -43,13 +43,13 @@ struct Input {
 };
 
 namespace key {
-inline constexpr int kSpace = 32, kComma = 44, kMinus = 45, kSlash = 47, k0 = 48, kEqual = 61,
-                     kA = 65, kC = 67, kD = 68, kE = 69, kF = 70, kP = 80, kQ = 81, kR = 82,
-                     kV = 86, kX = 88, kY = 89, kZ = 90, kEscape = 256, kEnter = 257, kTab = 258,
-                     kBackspace = 259, kInsert = 260, kDelete = 261, kRight = 262, kLeft = 263,
-                     kDown = 264, kUp = 265, kPageUp = 266, kPageDown = 267, kHome = 268,
-                     kEnd = 269, kF1 = 290, kF5 = 294, kShift = 340, kControl = 341, kAlt = 342,
-                     kKeypadEnter = 335, kRightShift = 344, kRightControl = 345, kRightAlt = 346;
+inline constexpr int kSpace = 32, kMinus = 45, k0 = 48, kEqual = 61, kA = 65, kC = 67, kD = 68,
+                     kP = 80, kQ = 81, kR = 82, kV = 86, kX = 88, kY = 89, kZ = 90, kEscape = 256,
+                     kEnter = 257, kTab = 258, kBackspace = 259, kInsert = 260, kDelete = 261,
+                     kRight = 262, kLeft = 263, kDown = 264, kUp = 265, kPageUp = 266,
+                     kPageDown = 267, kHome = 268, kEnd = 269, kF5 = 294, kShift = 340,
+                     kControl = 341, kAlt = 342, kKeypadEnter = 335, kRightShift = 344,
+                     kRightControl = 345, kRightAlt = 346;
 }
 
 }  // namespace wide

@@ -456,6 +456,15 @@ void Ui::beside(float width) {
   if (next <= right) ImGui::SameLine();
 }
 
+void Ui::beside(const std::string& label) {
+  beside(text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+}
+
+bool Ui::next_button(const std::string& label, bool enabled, const std::string& tip, Look look) {
+  beside(label);
+  return button(label, look, enabled, tip);
+}
+
 bool Ui::begin_popup(const std::string& name) { return ImGui::BeginPopup(name.c_str()); }
 void Ui::end_popup() { ImGui::EndPopup(); }
 

@@ -68,6 +68,9 @@ class Ui {
   bool button(const std::string& label, Look look = Look::plain, bool enabled = true,
               const std::string& tip = "");
   bool toggle(const std::string& label, bool on, const std::string& tip = "");
+  /// A button beside the last item, as by `beside`.
+  bool next_button(const std::string& label, bool enabled, const std::string& tip,
+                   Look look = Look::plain);
   bool checkbox(const std::string& label, bool* on, const std::string& tip = "");
   /// Edited: true. `name` is for scripts and readers of the screen; `width` below 0: what is left.
   bool field(const std::string& name, std::string* text, const std::string& hint, float width,
@@ -88,6 +91,8 @@ class Ui {
   void bar(double share, const std::string& text, float width);
   /// Side by side with the last item where it fits, else on a new line.
   void beside(float width);
+  /// The same of a button or toggle with this label.
+  void beside(const std::string& label);
 
   /// A list of choices opened by the caller: popups are noted as a layer of their own.
   bool begin_popup(const std::string& name);
