@@ -1,6 +1,4 @@
 #pragma once
-#include <set>
-
 #include "app/sweep/runner.h"
 #include "data/store/store.h"
 

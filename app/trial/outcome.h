@@ -1,6 +1,5 @@
 #pragma once
 #include <exception>
-#include <string_view>
 
 #include "data/reports/sweep/report.h"
 

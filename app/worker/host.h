@@ -1,7 +1,6 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <set>
 
 #include "app/worker/process.h"
 

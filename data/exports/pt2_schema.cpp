@@ -1,7 +1,6 @@
 #include "data/exports/pt2_schema.h"
 
 #include <cmath>
-#include <map>
 #include <sstream>
 
 #include "data/networks/pt2/enumerations.h"

@@ -4,8 +4,6 @@
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/functorch/DynamicLayer.h>
 
-#include <utility>
-
 #include "engine/record/process_switch.h"
 
 namespace wide {

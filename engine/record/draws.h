@@ -1,6 +1,4 @@
 #pragma once
-#include <optional>
-
 #include "engine/program.h"
 
 namespace wide {

@@ -1,6 +1,4 @@
 #pragma once
-#include <cmath>
-
 #include "engine/train/optimizer/optimizer.h"
 
 /// Compiles a function for AVX-512, AVX2 and any x86-64; chosen when the program starts.

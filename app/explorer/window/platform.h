@@ -2,7 +2,6 @@
 #include <imgui.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <optional>
-
 #include "app/sweep/cases.h"
 
 namespace wide {

@@ -1,6 +1,4 @@
 #pragma once
-#include <chrono>
-
 #include "app/sandbox/group.h"
 #include "app/train/prepare.h"
 #include "app/train/run/state.h"

@@ -1,6 +1,5 @@
 #pragma once
 #include <chrono>
-#include <memory>
 
 #include "app/train/outputs/report.h"
 #include "app/train/outputs/row_log.h"

@@ -1,7 +1,5 @@
 #include "primitives/kernels/convolution/depthwise_tile.h"
 
-#include <algorithm>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/convolution/depthwise_tile.cpp"
 #include "primitives/kernels/highway.h"

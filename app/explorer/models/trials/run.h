@@ -1,7 +1,6 @@
 #pragma once
 #include <atomic>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>

@@ -1,7 +1,6 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "app/explorer/models/jobs.h"
