@@ -34,12 +34,11 @@ struct Complaint {
   int exit_code = 0;
   std::string line;
 };
-/// Prints on standard error the lines of the most severe exit code (4 before 5 before 3 before 1)
-/// and returns that code; 0 if there are no complaints.
+/// Prints the lines of the most severe exit code (4, 5, 3, 1) on standard error and returns that
+/// code; 0 if there are no complaints.
 int complain(const std::vector<Complaint>& complaints);
 
-/// Prints lines that may contain text from files or a store, with terminal escape sequences
-/// removed.
+/// Prints lines that may hold text from files or a store, without its terminal escape sequences.
 void print_plain(std::string_view lines);
 
 /// Runs `work` and returns its exit code; an exception becomes one line on standard error.

@@ -34,8 +34,7 @@ Launch read() {
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
     l.mpi = true;
-    // By default mpirun binds each of two processes to one core, which nobody chose; srun binds as
-    // configured.
+    // By default mpirun binds two processes to one core each, unasked; srun binds as configured.
     l.bound = !std::getenv("OMPI_COMM_WORLD_SIZE");
     for (const char* chosen : {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_list",
                                "OMPI_MCA_rmaps_rank_file_path", "OMPI_MCA_orte_rankfile"})

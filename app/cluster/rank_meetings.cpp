@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kPause{5};
-/// How long this rank waits for an error of its own after another rank has failed: the cause is
-/// often common to all, and its own error says more.
+/// After another rank has failed, how long this one waits for an error of its own, which says more
+/// if the cause is common to all.
 constexpr std::chrono::seconds kOwnWords{3};
 constexpr int kCancelled = 130;
 constexpr std::chrono::seconds kOthersEnd{10};  // for the other ranks to end after one has failed

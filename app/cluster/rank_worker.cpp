@@ -109,8 +109,8 @@ DeviceRuntime* shared_gpu(const std::vector<SweepCase>& cases) {
   return runtime;
 }
 
-/// Binds this rank and the workers that it starts to the cores and GPU of its place, unless the
-/// user has bound it already. Adds the GPU to the environment.
+/// Binds this rank and its workers to the cores of its place, unless the user has bound it, and to
+/// its GPU, whose name it returns and adds to the environment.
 std::string take_place(const RankPlace& place, const std::vector<SweepCase>& cases,
                        Environment* environment) {
   DeviceRuntime* runtime = shared_gpu(cases);

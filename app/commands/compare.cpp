@@ -38,7 +38,7 @@ class CompareCommand : public Command {
       if (json_ != "-") print_plain(comparison_text(runs));
       return 0;
     }
-    if (try_find_run(after_, db_)) find_run(before_, db_);  // says that there is none
+    if (try_find_run(after_, db_)) find_run(before_, db_);  // throws "no such run"
     const SweepReport before = find_sweep(before_, db_, kOrRun);
     const Comparison comparison = compare_sweeps(before, find_sweep(after_, db_, kOrRun));
     if (!json_.empty()) write_json(json_, to_json(comparison));

@@ -170,7 +170,8 @@ class Fuse : public Command {
     use_peaks(device, options.threads, peaks);
     add_peaks(report.environment, peaks);
 
-    // Opened first: a store that cannot be written is said before the work, not after.
+    // Opened first, so that a store that cannot be written is an error before the work, not after
+    // it.
     if (!no_store_) keeper().open(Store::path(db_));
 
     catch_cancel();
@@ -205,7 +206,7 @@ class Fuse : public Command {
     return complain({incorrect_point(report)});
   }
 
-  /// A file that has nowhere to go is said before the work.
+  /// Throws Error before the work if the output's folder does not exist.
   static void check_folder(const char* option, const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::error_code error;
@@ -238,7 +239,8 @@ class Fuse : public Command {
   }
 
   SubjectOptions subject_;
-  std::vector<std::string> strategies_, exports_, lacks_;  // the last: of the kernel
+  std::vector<std::string> strategies_, exports_,
+      lacks_;  // lacks_: of the kernel, for a sandbox
   std::string outputs_, json_, trace_, db_, reduce_, unstack_, peer_, mode_ = "default",
                                                                       tf32_ = "off";
   int threads_ = 0;

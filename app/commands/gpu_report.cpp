@@ -34,15 +34,15 @@ class GpuReport : public Command {
     app.add_option("--out", folder_, "a folder for the report (JSON, HTML) and the sweep's store")
         ->capture_default_str();
     app.add_flag("--dry-run", dry_run_, "say what would run and how long at most, and run nothing");
-    app.add_option("--stage", stage_)->group("");  // of the process that runs one
+    app.add_option("--stage", stage_)->group("");  // for the child process that runs one stage
   }
 
   int run() override {
     if (!stage_.empty()) {
-      // Not asked whether it is there: a device that this process has used is of no use in a
-      // sandbox.
+      // Does not check that the device exists: once this process has used it, no forked sandbox
+      // could.
       Steps steps{c10::Device(device_)};
-      allow_tf32(false);  // cuDNN's own default rounds
+      allow_tf32(false);  // cuDNN's default is TF32, which rounds
       find_gpu_stage(stage_).run(steps);
       return 0;
     }
@@ -106,7 +106,7 @@ class GpuReport : public Command {
         exit_code(all["stages"]));
   }
 
-  /// Of a crash or a hang in any stage, also after another that failed.
+  /// 5 if any stage crashed or hung, even if another one failed before it.
   static int exit_code(const Json& stages) {
     for (const Json& stage : stages)
       if (stage["status"] == "crashed" || stage["status"] == "timeout") return 5;

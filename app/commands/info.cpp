@@ -79,7 +79,7 @@ class Info : public Command {
                        g.max_mhz, g.power_limit_w);
   }
 
-  /// What is wrong with the store is shown, and ends nothing.
+  /// An error of the store becomes part of the text and does not end the command.
   std::string store_text(nlohmann::ordered_json* json) const {
     const std::string path = Store::path(db_);
     *json = {{"path", path}};

@@ -119,12 +119,12 @@ class List : public Command {
          what_.empty() ? "nothing named" : printable(what_));
   }
 
-  /// Newest first; a screen's worth of text, all of it as JSON.
+  /// Lists what is stored, newest first: at most a screen as text, everything as JSON.
   int list_stored() const {
     constexpr int64_t kShown = 40;
     const std::string path = Store::path(db_);
     std::error_code error;
-    std::optional<Store> store;  // none yet is nothing stored
+    std::optional<Store> store;  // stays empty if there is no store yet
     if (std::filesystem::exists(path, error)) store = Store::read(path);
     const int64_t limit = json_ ? -1 : kShown;
     Json rows = Json::array();

@@ -66,7 +66,7 @@ class Predict : public Command {
   }
 
  private:
-  /// All that the run's folder has.
+  /// The run's files that exist in its folder.
   std::vector<std::string> files_of_run() const {
     std::vector<std::string> files = run_parts(options_.folder);
     std::error_code error;

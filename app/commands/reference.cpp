@@ -38,7 +38,7 @@ class Reference : public Command {
       Store::create(path).set_reference(name_, id);
       print_plain(fmt::format("{} is sweep {}\n", name_, id));
     } else if (delete_->parsed()) {
-      Store::read(path);  // one that is not there is not made
+      Store::read(path);  // throws if there is no store, instead of creating one
       if (!Store::create(path).remove_reference(name_))
         fail("[{}] reference: got no such name in {}, expected one; try workbench reference list",
              printable(name_), printable(path));

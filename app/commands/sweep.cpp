@@ -117,7 +117,7 @@ class SweepCommand : public Command {
     settings.timeout_s = timeout_;
     settings.peer = peer_;
     settings.all_cores = threads_ == 0;
-    // Numeric libraries take one thread where they see a launcher.
+    // Under MPI, OpenMP's default may be one thread.
     settings.threads = set_threads(threads_ == 0 && launch().mpi ? usable_cores() : threads_);
     settings.baselines = preset.baselines;
     settings.networks = preset.networks;
@@ -127,14 +127,14 @@ class SweepCommand : public Command {
     if (!peer_.empty() && !dry_run_) settings.peer_lacks = peer_lacks(peer_);
     const std::unique_ptr<Cluster> cluster = dry_run_ ? nullptr : Cluster::join();
     if (cluster && cluster->rank() > 0) return serve_rank(*cluster, cases, settings);
-    if (cluster) settings.threads = threads_;  // each machine has as many as it has cores
+    if (cluster) settings.threads = threads_;  // each machine chooses by its own number of cores
     const int code = run_sweep(cluster.get(), preset, cases, settings);
     if (cluster) cluster->set_code(code);
     return code;
   }
 
  private:
-  /// `cluster`: where there are others to measure.
+  /// `cluster`: the other ranks that measure; nullptr without any.
   int run_sweep(Cluster* cluster, const Preset& preset, const std::vector<SweepCase>& cases,
                 const SweepSettings& settings) {
     against_.prepare(db_);
@@ -186,7 +186,7 @@ class SweepCommand : public Command {
     return !resume_ ? Resume::no : again_.empty() ? Resume::missing : Resume::disturbed;
   }
 
-  /// What the first line says of the store.
+  /// The part of the first line that names the store.
   std::string kept_text(const SweepSession& session) const {
     if (no_store_) return "";
     return resume_ ? fmt::format("; continues sweep {}, {} cases are done", session.stored_as(),
@@ -246,7 +246,7 @@ class SweepCommand : public Command {
     return head + shared + table.text("  ");
   }
 
-  /// How long and how even the sweep is on `--machines`.
+  /// The estimated time on `--machines` machines, and how evenly the work is spread.
   std::string machines_text(const std::vector<SweepCase>& cases, double budget_s) const {
     double longest_s = 0, all_s = 0;
     int64_t idle = 0;

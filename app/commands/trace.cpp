@@ -60,7 +60,7 @@ class Trace : public Command {
     options.verify = true;
     options.passes_off = {passes_off_.begin(), passes_off_.end()};
     check_pass_names(options.passes_off);
-    // Recording needs one model; inputs may be given for as many as there are.
+    // Recording needs one model only, unless weights or inputs are given for more.
     if (subject_.weights.empty() && subject_.inputs.empty())
       subject_.n = fmt::format("{}", std::max<int64_t>(wide_, 1));
     Subject subject(subject_);

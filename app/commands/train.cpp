@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Options that may be said of a run that has begun stand under headings of their own in --help.
+// Options that --resume and --merge accept have headings of their own in --help.
 constexpr const char* kResults = "Results and resources, also with --resume and --merge";
 constexpr const char* kLength = "Length, also with --resume";
 
@@ -46,7 +46,7 @@ std::string optimizers_with(const std::string& key) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Hyperparameters of the optimisers that have no option of their own.
+/// Optimisers' hyperparameters without an option of their own, which `--set` gives.
 std::set<std::string> keys_of_set() {
   std::set<std::string> keys;
   for (const Optimizer& o : optimizers())
@@ -121,7 +121,7 @@ class Train : public Command {
       const bool alone = options_.threads > 0 || !launch().mpi;
       const int threads = alone ? options_.threads : threads_of_rank();
       if (threads > 0) set_threads(threads);
-      parse_device(options_.device);  // not before, as a driver does not outlive a fork
+      parse_device(options_.device);  // not before the fork, which a GPU's driver does not survive
       allow_tf32(false);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
@@ -130,7 +130,7 @@ class Train : public Command {
     policy->timeout_s = timeout_;
     for (const std::string& lack : sandbox_lacks()) sinks.lacks.push_back("sandbox: " + lack);
     if (launch().size == 1) {
-      std::error_code error;  // what ranks that were killed have left, which nobody needs any more
+      std::error_code error;  // removes what ranks left that were killed
       if (saved && lock_) fs::remove_all(ranks_folder(options_.save), error);
       return run_in_sandbox(*policy, work);
     }
@@ -144,10 +144,10 @@ class Train : public Command {
   }
 
  private:
-  /// Of several ranks, the one that writes what all have come to.
+  /// Whether this rank writes the common results.
   static bool leads() { return launch().rank == 0; }
 
-  /// What ranks cannot do together.
+  /// Throws Error for options that several ranks do not support.
   void check_ranks() const {
     if (!launch().wrong.empty()) throw Error(launch().wrong, 1);
     for (const char* alone : {"--merge", "--part", "--bench", "--wait", "--no-save", "--plan"})
@@ -386,14 +386,14 @@ class Train : public Command {
            fs::exists(fs::path(folder) / "report.json", error);
   }
 
-  /// "-2-of-3": parts that share a folder of runs have one each.
+  /// "-2-of-3", so that parts which save into one folder have different names.
   std::string part_name() const {
     if (options_.part.empty()) return "";
     const Part part = parse_part(options_.part);
     return fmt::format("-{}-of-{}", part.number, part.count);
   }
 
-  /// What looks at all models waits until the parts are put together.
+  /// Throws Error for options that need all models: a part does not have them.
   void check_part() const {
     parse_part(options_.part);
     if (!options_.prune.empty())
@@ -409,7 +409,7 @@ class Train : public Command {
             of_all);
   }
 
-  /// Weights that --overwrite would remove are needed for as long as the run may be resumed.
+  /// Throws Error if --overwrite would remove weights that this run starts from.
   void keep_weights() const {
     for (const std::string& weights : options_.weights) {
       const std::string path = fs::absolute(weights).lexically_normal().string() + "/";
@@ -421,9 +421,8 @@ class Train : public Command {
     }
   }
 
-  /// What is there is replaced when the run begins; of a folder with another run's files that
-  /// would leave some, so these go before, if that was asked for. `own`: the log of this run so
-  /// far.
+  /// A log file is replaced when the run begins. Event files of another run in its folder are an
+  /// error, or removed with --overwrite. `own`: the log of the resumed run, which goes on.
   void prepare_log(const std::string& own = "") {
     std::string& log = options_.log;
     if (log.empty() || log == "-") return;
@@ -445,7 +444,7 @@ class Train : public Command {
     for (const fs::path& file : others) fs::remove(file, error);
   }
 
-  /// What the run is was said when it began; where its results go may be said again.
+  /// Throws Error for options that may not change after a run has begun.
   void check_said(const std::string& by, bool longer) const {
     for (const CLI::Option* option : app_->get_options()) {
       if (option->count() == 0) continue;
@@ -458,7 +457,7 @@ class Train : public Command {
     }
   }
 
-  /// All parts in one, which goes on at its end: with what looks at all models.
+  /// Merges the parts into one run at its end, where only the steps over all models are left.
   SavedRun merged() {
     check_said("--merge", false);
     const std::string folder = fs::absolute(merge_.front()).lexically_normal().string();
@@ -523,11 +522,11 @@ class Train : public Command {
   TrainOptions options_;
   TrainSinks sinks_;
   std::string resume_, against_;
-  std::vector<std::string> merge_;  // DIR, then the parts
+  std::vector<std::string> merge_;  // the folder of the merged run, then the parts
   bool no_store_ = false, overwrite_ = false;
   double timeout_ = 0;
   const CLI::App* app_ = nullptr;
-  std::unique_ptr<RunLock> lock_;  // until the run has ended
+  std::unique_ptr<RunLock> lock_;  // held until the run has ended
 };
 
 const bool registered = add_command([] { return std::make_unique<Train>(); });

@@ -5,7 +5,7 @@
 namespace wide::worker_command {
 namespace {
 
-/// What a sweep starts to run its cases in.
+/// Hidden: the process that a sweep starts to run its cases.
 class WorkerCommand : public Command {
  public:
   std::string name() const override { return "worker"; }

@@ -19,7 +19,7 @@ void check_export_path(const std::string& path) {
 
 namespace {
 
-/// `expected`: what several separate models, or one wide program, answered.
+/// `expected`: the outputs of the separate models, or of the wide program.
 Portable portable_of(const Network& network, const Program& single, const Ensemble& ensemble,
                      const FuseOptions& options, double most, Tensors expected,
                      const std::string& path) {
@@ -47,13 +47,14 @@ std::vector<std::string> export_wide(Subject& subject, int64_t n, const FuseOpti
                                      const std::vector<std::string>& paths) {
   const at::NoGradGuard no_grad;
   const Network& network = subject.network();
-  // Both were computed in the same precision: each may be off by the tolerance.
+  // Twice, since both sides are computed in the same precision and each may be off by the
+  // tolerance.
   const double most = 2 * subject.tolerance();
   const Portable portable =
       dynamic_portable(subject.batch(), subject.batches(), [&](int64_t batch) {
         if (batch == subject.batch()) {
           const Ensemble models = subject.ensemble(n);
-          // What several models say together says too little about each of them.
+          // With reduced outputs, models are compared one by one: reduced values hide differences.
           const bool apart = options.reduce == Reduce::none || network.random;
           return portable_of(network, subject.single(), models, options, most,
                              apart ? outputs : separate(subject.single(), models), paths.front());

@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// Ends the contest when the user presses Ctrl-C, and says that it goes on.
+/// Ends the contest when the user presses Ctrl-C, and sends heartbeats until then.
 class UntilCancelled : public Stages {
  public:
   void begin(const std::string&, const std::string&) override { go_on(); }
@@ -43,7 +43,7 @@ int64_t separate_bytes(const Program& single, int64_t n) {
   return (n - 1) * weights + single.peak_bytes();
 }
 
-/// How the network was made wide.
+/// Fills in how the network was made wide.
 void describe(const CompiledModel& model, FuseOutcome* outcome) {
   FuseResult& r = outcome->result;
   r.coverage = model.coverage().counts();
@@ -58,7 +58,7 @@ void describe(const CompiledModel& model, FuseOutcome* outcome) {
   r.wide_bytes = model.bytes();
 }
 
-/// Adds what torch.compile takes for the same models to the baselines.
+/// Adds the time of torch.compile for the same models to the baselines.
 void ask_for_torch_compile(const Contest& contest, const FuseOptions& options,
                            ContestResult* held) {
   if (options.peer.python.empty()) return;
@@ -73,7 +73,7 @@ void ask_for_torch_compile(const Contest& contest, const FuseOptions& options,
   compare(held->trials.front().trial, held->baselines, held->disturbed, options.seed);
 }
 
-/// What came of its trial.
+/// Moves the result of the contest's only trial to `r`.
 void take(ContestResult held, FuseResult* r) {
   Trial& trial = held.trials.front().trial;
   r->correctness = *trial.correctness;

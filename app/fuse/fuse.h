@@ -14,17 +14,17 @@ struct FuseOptions {
   Reduce reduce = Reduce::none;
   bool explain = false;  // also the steps of the wide program
   bool coverage_time = false;
-  bool timeline = false;  // a call of the loop and one of the wide program, as they ran
-  PeerSettings peer;      // its python is "" where torch.compile is not asked for
+  bool timeline = false;  // record one call of the loop and one of the wide program
+  PeerSettings peer;      // its `python` is "" if torch.compile is not to be measured
 };
 
 struct FuseOutcome {
   FuseResult result;
-  Tensors outputs;  // [N, ...] each, or reduced; without buffer updates
+  Tensors outputs;  // each [N, ...], or reduced over the models; without buffer updates
   int64_t shared_nodes = 0;
 };
 
-/// Fuses n models of the subject and holds the wide program against the separate models.
+/// Fuses n models of the subject, checks the wide program against the separate models and times it.
 FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options);
 
 }  // namespace wide

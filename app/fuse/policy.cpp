@@ -16,15 +16,15 @@ fs::path folder_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-/// Where a search for checkpoints lists names: a folder itself, that of a pattern up to its first
-/// wildcard.
+/// The folder whose names a search for checkpoints lists: the folder given, or the part of a
+/// pattern before its first wildcard.
 std::string searched(const std::string& argument) {
   std::error_code error;
   if (fs::is_directory(argument, error)) return argument;
   return folder_of(argument.substr(0, argument.find_first_of("*?["))).string();
 }
 
-/// The shards that an index names lie beside it.
+/// Adds the shards of a checkpoint's index, which lie beside it.
 void add_beside(const std::string& index, std::vector<std::string>* files) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder_of(index), error))
@@ -50,7 +50,7 @@ std::optional<SandboxPolicy> policy_of(const SubjectOptions& options) {
         if (found.ends_with(".json")) add_beside(found, &policy.read);
       }
     } catch (const Error&) {
-      continue;  // said where they are loaded
+      continue;  // loading them later reports the error
     }
   }
   if (!cache_folder().empty()) {

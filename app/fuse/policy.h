@@ -6,8 +6,8 @@
 
 namespace wide {
 
-/// What the files that a subject names take to be read; nullopt where it names none: a registered
-/// network with what it draws itself needs no sandbox.
+/// The sandbox policy for reading the files that a subject names; nullopt if it names none: a
+/// registered network with random weights and inputs needs no sandbox.
 std::optional<SandboxPolicy> policy_of(const SubjectOptions& options);
 
 }  // namespace wide

@@ -22,9 +22,9 @@
 namespace wide {
 namespace {
 
-/// Another model of the kind of `t`: same mean and spread, so that activations stay in range. What
-/// is nowhere negative (variances, scales) stays so; a constant tensor gets a little of its own;
-/// what is beyond measure, such as the -inf of a mask, is left as it is.
+/// Random values for another model's `t`, with its mean and spread, so that activations stay in
+/// range. Tensors without negative values (variances, scales) keep that property; a constant tensor
+/// gets a little noise; one with very large values, such as the -inf of a mask, is copied.
 Tensor similar(const Tensor& t, Role role, at::Generator generator) {
   if (t.is_complex())
     return at::view_as_complex(similar(at::view_as_real(t).contiguous(), role, generator));
@@ -32,7 +32,7 @@ Tensor similar(const Tensor& t, Role role, at::Generator generator) {
   constexpr double kMeasurable = 1e30;
   const Tensor x = t.to(at::kDouble);
   const double low = x.min().item<double>(), high = x.max().item<double>();
-  if (!(low > -kMeasurable && high < kMeasurable)) return t.clone();  // NaN neither
+  if (!(low > -kMeasurable && high < kMeasurable)) return t.clone();  // also copies NaN
   const Tensor noise = at::randn(x.sizes(), generator, x.options());
   Tensor y;
   if (low == high)
@@ -44,7 +44,7 @@ Tensor similar(const Tensor& t, Role role, at::Generator generator) {
   return y.to(t.scalar_type());
 }
 
-/// The size that belongs to the batch, or 0.
+/// The network's batch size, or 0 if it has none.
 int64_t batch_of(const NetworkFile& file, const std::vector<TensorSpec>& inputs) {
   const auto other = file.with_batch(inputs, -1);
   for (size_t i = 0; other && i < inputs.size(); ++i)
@@ -102,12 +102,12 @@ Subject::Subject(const SubjectOptions& options)
   notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
   const std::vector<std::string> files = find_weights(options);
   choose_ns(options, target_);
-  check_memory(ns_.back());  // before anything is loaded N times
+  check_memory(ns_.back());  // before weights are loaded N times
   if (!files.empty()) load_weights(files, options.share_weights);
 }
 
 void Subject::read_inputs(const SubjectOptions& options) {
-  const bool fixed = generated_;  // a registered network has its inputs already
+  const bool fixed = generated_;  // the ensemble of a registered network has inputs already
   const std::string path = printable(options.inputs);
   const auto shared = [&](const std::string& name) {
     return std::find(options.shared_inputs.begin(), options.shared_inputs.end(), name) !=
@@ -236,7 +236,7 @@ void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
 Tensor Subject::input(size_t index, int64_t n) const {
   const Input& in = inputs_[index];
   if (in.given.defined()) return in.shared ? in.given : in.given.narrow(0, 0, n);
-  Network only;  // the engine draws; each input has a seed of its own
+  Network only;  // a network of this input alone: each input has a seed of its own
   only.tensors = {in.spec};
   const uint64_t seed = seed_ * 1000003 + 17 * (index + 1);
   Tensor drawn = generate(only, in.shared ? 1 : n, dtype_, c10::kCPU, seed).tensors.at(0);
@@ -269,7 +269,7 @@ Ensemble Subject::ensemble(int64_t n) const {
   if (e.shared.size() != e.tensors.size()) e.shared.assign(e.tensors.size(), false);
   const auto inputs = network_.indices(true), weights = network_.indices(false);
   for (size_t k = 0; k < inputs.size(); ++k) {
-    // What the registry drew stays, so that shapes and ranges are those of its tests.
+    // Inputs that the registered target drew stay, since they have the ranges of its tests.
     const bool drawn = e.tensors[inputs[k]].defined() && !inputs_[k].given.defined();
     if (!drawn) {
       e.tensors[inputs[k]] = input(k, n);
@@ -331,7 +331,7 @@ Ensemble Subject::ensemble_at(const Network& network, int64_t n) const {
   return e;
 }
 
-/// Model 0, or the network with the weights of its own file: what is recorded is the same.
+/// Model 0, or the network with the weights of its own file; both record the same program.
 Ensemble Subject::first_model() const {
   if (generated_ || has_weights() || network_.initial.empty()) return ensemble(1);
   Ensemble e;
@@ -348,7 +348,7 @@ Ensemble Subject::first_model() const {
   return e;
 }
 
-/// What the network itself says against its inputs is the user's to mend, not a fault of ours.
+/// Turns an error that the network raises for its inputs into a user error.
 Program Subject::record_first() const {
   const Ensemble first = first_model();
   try {
@@ -379,7 +379,8 @@ const Program& Subject::single() {
   return *single_;
 }
 
-/// Parameters that change nothing: parts for training alone, or the wrong forward.
+/// Notes parameters that forward does not read: used in training only, or the wrong forward was
+/// exported.
 void Subject::note_unread() {
   const ByValue<int32_t> uses = single_->uses();
   std::vector<std::string> unread;

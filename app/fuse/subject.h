@@ -13,10 +13,10 @@ namespace wide {
 
 class NetworkFile;
 
-/// The registered target of this name; nullptr where a file lies at this path.
+/// The registered target of this name; nullptr if `model` is the path of a file.
 const Target* registered_name(const std::string& model);
 
-/// What a user gives to say which N models, on which inputs.
+/// The user's choice of N models and their inputs.
 struct SubjectOptions {
   std::string model;  // a file or a registered name
   std::vector<std::string> weights;
@@ -25,7 +25,7 @@ struct SubjectOptions {
   std::vector<std::string> random_inputs;  // texts of --input
   std::string n;
   bool share_weights = false;
-  bool trusted = false;  // the network's file may call whatever LibTorch has
+  bool trusted = false;  // --trust: the network's file may call any operator of LibTorch
   std::string dtype, device = "cpu";
   uint64_t seed = 0;
 };
@@ -45,20 +45,21 @@ class Subject {
 
   Ensemble ensemble(int64_t n) const;
 
-  /// The batch size of the inputs; 0 where the network does not say what its batch is.
+  /// The batch size of the inputs; 0 if the network's file does not name a batch dimension.
   int64_t batch() const { return batch_; }
-  /// The sizes that the network takes; nullopt: that one alone, or it does not say.
+  /// The batch sizes that the network accepts; nullopt if only `batch()`, or unknown.
   std::optional<BatchRange> batches() const;
-  /// The network for batches of another size that it takes.
+  /// The network for another batch size that it accepts.
   Network network_at(int64_t batch) const;
-  /// The models of `ensemble(n)` for it, with the same rows as often as that size takes.
+  /// The models of `ensemble(n)` for that network; its inputs repeat the same rows to fill the
+  /// batch.
   Ensemble ensemble_at(const Network& network, int64_t n) const;
 
   /// Program(1), recorded once on model 0.
   const Program& single();
   /// The most models that fit into the device's memory, by estimate.
   int64_t largest_n() const { return largest_n_; }
-  /// What was loaded; without tensors where no weights were given.
+  /// The loaded weights; without tensors if none were given.
   const LoadedWeights& loaded() const { return loaded_; }
 
  private:
@@ -66,7 +67,7 @@ class Subject {
   void use_samples(const NetworkFile& file);
   std::vector<std::string> find_weights(const SubjectOptions& options);
   void load_weights(const std::vector<std::string>& files, bool share);
-  /// Throws Error with exit code 5 when n models cannot fit.
+  /// Throws Error with exit code 5 if n models do not fit into memory.
   void check_memory(int64_t n);
   bool has_weights() const { return !loaded_.tensors.empty(); }
   Ensemble first_model() const;
@@ -83,10 +84,10 @@ class Subject {
   c10::Device device_;
   double tolerance_ = 0;
   uint64_t seed_ = 0;
-  bool generated_ = false;  // weights from the registry's own filling
+  bool generated_ = false;  // weights are drawn by the registered target
   std::vector<std::string> notes_;
 
-  /// Inputs in the network's order: given ones hold a tensor, others are drawn.
+  /// Inputs in the network's order: given ones hold a tensor, the others are random.
   struct Input {
     TensorSpec spec;
     Tensor given;
@@ -98,7 +99,7 @@ class Subject {
   int64_t checkpoints_ = 0, largest_n_ = 0;
   std::optional<Program> single_;
 
-  const Target* target_ = nullptr;  // a registered network, else
+  const Target* target_ = nullptr;  // set for a registered network, else file_ is
   std::shared_ptr<const NetworkFile> file_;
   int64_t batch_ = 0;
 };

@@ -22,7 +22,7 @@ std::string coverage_line(const FuseResult& r) {
   return out;
 }
 
-/// Equal fallbacks once, with how often.
+/// Each different fallback once, with its count.
 std::string fallback_lines(const FuseResult& r) {
   std::map<std::string, int> counts;
   for (const Fallback& f : r.fallbacks)
@@ -34,7 +34,7 @@ std::string fallback_lines(const FuseResult& r) {
   return out;
 }
 
-/// That a step of the wide program may use: it runs its models on one, or all at once on all.
+/// How many cores one step of the wide program can use: it runs on one thread, or on all.
 int64_t cores_of_a_step(const FuseResult& r) {
   for (const TimelineCall& call : r.timeline)
     if (call.name == "wide") return call.cores_a_lane;

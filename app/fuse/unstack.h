@@ -5,16 +5,16 @@
 
 namespace wide {
 
-/// model-07.safetensors: numbers of the n models have one length.
+/// "model-07.safetensors": the numbers of all n models have equally many digits.
 std::string unstacked_name(int64_t model, int64_t n);
 
-/// Throws Error (exit code 1) where the folder cannot be made or written to: before the work.
+/// Throws Error (exit code 1) if the folder cannot be made or written to.
 void check_unstack_folder(const std::string& folder);
 
-/// Writes model-0.safetensors, model-1.safetensors, ... into `folder`:
-/// the weights that the n models were given, in the dtype that they ran in, under the network's own
-/// names, of tied ones the first. Tensors that no checkpoint had (counters of old files, buffers
-/// that are not saved) are left out. Returns what to tell the user.
+/// Writes model-0.safetensors, model-1.safetensors, ... into `folder`: the weights of the n models,
+/// in the dtype that they ran in, under the network's names (the first one for tied weights).
+/// Tensors that no checkpoint had (old counters, non-persistent buffers) are left out. Returns a
+/// line for the user.
 std::string unstack(const Subject& subject, int64_t n, const std::string& folder);
 
 }  // namespace wide

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kPollMs = 100;
 constexpr size_t kLastWords = 8192;
 
-/// What a process prints, line by line, and on standard error.
+/// Collects a child's standard output, line by line, and its standard error.
 class Listener {
  public:
   Listener() {
@@ -48,7 +48,7 @@ class Listener {
       *fd = -1;
     }
   }
-  /// False when both have ended.
+  /// False once both streams have ended.
   bool listen(const std::function<void(const std::string&)>& line) {
     pollfd both[] = {{out_[0], POLLIN, 0}, {err_[0], POLLIN, 0}};
     ::poll(both, 2, kPollMs);
@@ -115,7 +115,7 @@ Json run_gpu_stage(const GpuStage& stage, c10::Device device, const std::string&
   }
   while (!late && listener.listen([&](const std::string& line) { note_step(line, &steps); }) &&
          now_s() - begun < stage.limit_s)
-    continue;  // what it said last
+    continue;  // reads what the child printed last
   const int status = process.reap();
   const std::string words = last_line(listener.words());
   const auto end = [&](const char* how, const std::string& reason) {

@@ -8,36 +8,37 @@
 
 namespace wide {
 
-/// A stage at work: its steps go to whoever started the process, one line of JSON each on standard
-/// output, before and after, so that a step which takes the process with it can be named.
+/// Runs the steps of a stage. Prints one line of JSON before and after each step, so that the
+/// parent process can name a step that crashes this one.
 class Steps {
  public:
   explicit Steps(c10::Device device) : device_(device) {}
   c10::Device device() const { return device_; }
 
-  /// Runs a step. What it throws is its reason, and the next step runs; a broken device ends the
-  /// stage. `work` returns what is worth keeping, or null.
+  /// Runs a step. An exception fails it, and the next step runs; only a broken device ends the
+  /// stage. `work` returns results for the report, or null.
   void step(const std::string& name, const std::function<nlohmann::ordered_json()>& work);
 
  private:
   c10::Device device_;
 };
 
-/// A part of the report about a GPU. Each runs in a process of its own.
+/// A part of `gpu-report`, run in a process of its own.
 struct GpuStage {
-  std::string name, what;  // "graphs", and what it finds out
+  std::string name, what;  // such as "graphs", and what the stage tests
   int order = 0;
   double limit_s = 60;
   std::function<void(Steps&)> run;
-  /// Instead of `run`: another command of this program, whose files go to `folder`.
+  /// Instead of `run`: the arguments of a command of this program, which writes its files to
+  /// `folder`.
   std::function<std::vector<std::string>(c10::Device, const std::string& folder)> command = {};
 };
 
 /// Registers at static initialisation; returns true.
 bool add_gpu_stage(GpuStage stage);
-/// By their order.
+/// All stages, sorted by `order`.
 const std::vector<GpuStage>& gpu_stages();
-/// Throws Error for a name that there is not.
+/// Throws Error for an unknown name.
 GpuStage find_gpu_stage(const std::string& name);
 
 }  // namespace wide

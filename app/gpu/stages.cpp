@@ -19,16 +19,16 @@
 #include "engine/measure/stopwatch.h"
 #include "engine/widen/target.h"
 
-// What is to be known of a GPU, from what stands lowest on. A failure of one step says nothing of
-// those before it.
+// The stages of the GPU report, from the lowest layer up: each step relies only on those before it.
 namespace wide::gpu_stages_of_program {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kClose = 1e-3;  // of float32 against float64, whatever the device's algorithms
+constexpr double kClose =
+    1e-3;  // largest error of float32 against float64, for any algorithm of the device
 
-/// On the CPU, where there is nothing to capture.
+/// Whether the stages only run on the CPU, without graph capture, to test the report itself.
 bool is_rehearsal(c10::Device device) { return device.is_cpu() && !device_runtime(device.type()); }
 
 void machine(Steps& steps) {
@@ -55,7 +55,7 @@ void machine(Steps& steps) {
   });
 }
 
-/// The results of `work` on the device against those of float64 on the CPU.
+/// Compares the results of `work` on the device with those in float64 on the CPU.
 Json compared(c10::Device device, const Tensors& inputs,
               const std::function<Tensor(const Tensors&)>& work) {
   Tensors there, exact;
@@ -119,7 +119,7 @@ void climb(Steps& steps) {
                          [](const Tensors& t) { return at::linalg_solve(t[0], t[1]); });
        }},
       {"compiler",
-       [&] {  // compiled on the device's first call
+       [&] {  // compiled at the first call on the device
          return compared(d, {at::rand({64})},
                          [](const Tensors& t) { return at::special_bessel_j0(t[0]); });
        }},
@@ -288,7 +288,7 @@ void graphs(Steps& steps) {
   });
 }
 
-/// Whether a kernel whose assertion fails leaves `device` broken for this process, as it should.
+/// Whether a failed assertion in a kernel is reported as a broken device, as it should be.
 bool is_broken_by_assertion(c10::Device device) {
   try {
     const Tensor rows = at::zeros({4, 2}, at::device(device));
@@ -306,8 +306,8 @@ bool is_broken_by_assertion(c10::Device device) {
 
 void assertions(Steps& steps) {
   const c10::Device d = steps.device();
-  if (d.is_cpu()) return;  // whose operators throw at once
-  // In a process of its own, begun before this one has touched the device.
+  if (d.is_cpu()) return;  // on the CPU operators throw at once
+  // In a forked process, started before this one has used the device.
   steps.step("a failed assertion is noticed", [&]() -> Json {
     SandboxPolicy policy;
     policy.what = "gpu-report";
@@ -338,7 +338,7 @@ void peaks(Steps& steps) {
   });
 }
 
-/// On the CPU, which is a rehearsal, a few cases of the smallest preset.
+/// The arguments of the sweep; on the CPU only a few cases of the smallest preset.
 std::vector<std::string> figures(c10::Device device, const std::string& folder) {
   std::vector<std::string> line = {"sweep",
                                    device.is_cpu() ? "ci" : "quick",

@@ -8,7 +8,7 @@ namespace wide {
 /// "5 trials in both: 4 SAME, 1 SLOWER; between runs ratios scatter by 2.5 %".
 std::string verdicts_text(const Comparison& comparison);
 
-/// What changed, worst first; unchanged trials are counted only. `shown` rows at most.
+/// At most `shown` changed trials, worst first; unchanged trials are only counted.
 std::string comparison_text(const Comparison& comparison, size_t shown = 20);
 
 }  // namespace wide

@@ -16,7 +16,7 @@ std::unique_ptr<Keeper>& current() {
   return keeper;
 }
 
-/// Standard output is a pipe whose other end is closed.
+/// Whether standard output is a pipe whose other end is closed.
 bool nobody_reads() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;

@@ -10,25 +10,26 @@ namespace wide {
 
 class Store;
 
-/// Where fusions and training runs are kept, and what tuning found on the way.
+/// Stores fusions, training runs and tuning results.
 class Keeper {
  public:
   Keeper();
   virtual ~Keeper();
-  /// From now on in the store at `db`. Throws Error as the store does.
+  /// Uses the store at `db` from now on. Throws Error as Store does.
   virtual void open(const std::string& db);
   /// `fusion` as `fuse_document` makes it.
   virtual void add(const nlohmann::ordered_json& fusion);
 
   // Training runs. `document` is a run's report without its history.
-  /// A new run, or (`run` not "") one that goes on from `step`: what is newer goes. Its number.
+  /// Begins a new run, or resumes `run` (if not "") from `step` and removes its newer rows. Returns
+  /// the run's number.
   virtual std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                                 int64_t step);
   /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]],
   /// "times": [[step, seconds]], "refused": [[id of a request, text]]}
   virtual void tell_run(const nlohmann::ordered_json& rows);
-  /// What the run is asked at its evaluation after `step` steps, each once. One that `waits` is
-  /// asked to stop where nobody reads its output any more, as nobody will answer.
+  /// The requests to the run at its evaluation after `step` steps, each returned once. If the run
+  /// `waits` for requests but nobody reads its output any more, this is a request to stop.
   virtual std::vector<RunRequest> take_requests(const std::string& run, int64_t step, bool waits);
   virtual void end_run(const std::string& run, const nlohmann::ordered_json& document);
 
@@ -36,7 +37,8 @@ class Keeper {
   std::unique_ptr<Store> store_;
 };
 
-/// Of this process: the store itself, unless it may open none and has to ask.
+/// The keeper of this process: writes to the store, or in a sandbox sends requests to the process
+/// outside.
 Keeper& keeper();
 void set_keeper(std::unique_ptr<Keeper> keeper);
 

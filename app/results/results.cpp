@@ -15,7 +15,7 @@ SweepReport find_sweep(const std::string& which, const std::string& db_option,
   if (which.ends_with(".json") || which.find('/') != std::string::npos)
     return read_sweep_report(which);
   const std::string path = Store::path(db_option);
-  // A report's file may have any name, unless a stored sweep has it.
+  // A report's file may have any name, but a stored sweep of that name comes first.
   if (file && !std::filesystem::exists(path, error)) return read_sweep_report(which);
   const bool stored = which == "last" || which.find_first_not_of("0123456789") == std::string::npos;
   if (!also.empty() && !stored && !std::filesystem::exists(path, error))

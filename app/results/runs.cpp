@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// nullopt where it is no JSON.
+/// nullopt if the file is not JSON.
 std::optional<Json> parsed(const std::string& path) {
   const MappedFile file(path);
   check_json_depth(file.bytes(), path);
@@ -41,7 +41,7 @@ std::optional<RunReport> try_find_run(const std::string& which, const std::strin
     if (!fs::is_regular_file(which, error)) return std::nullopt;
     const auto json = parsed(which);
     if (!json || !json->is_object() || json->value("kind", "") != "run")
-      return std::nullopt;  // a sweep's?
+      return std::nullopt;  // it may be a sweep's report
     return run_from_json(*json, printable(which));
   }
   const bool said = which.rfind("run:", 0) == 0;

@@ -6,8 +6,8 @@
 
 namespace wide {
 
-/// A training run's report by what users type: its folder, its report.json, `run:3`, `run:last`, or
-/// a number or name that no sweep has. nullopt for what is none of these.
+/// Finds a training run's report by its folder, its report.json, `run:3`, `run:last`, or a number
+/// or name that no sweep has. nullopt if `which` is none of these.
 std::optional<RunReport> try_find_run(const std::string& which, const std::string& db_option);
 /// Throws Error that names what was looked for and where.
 RunReport find_run(const std::string& which, const std::string& db_option);

@@ -14,7 +14,7 @@
 namespace wide {
 namespace {
 
-/// What others took of the cores lately: looked at anew every half second.
+/// The share of the cores that other programs used lately, updated every half second.
 class LoadLately {
  public:
   double operator()() {
@@ -34,8 +34,8 @@ class LoadLately {
   double since_s_ = now_s(), load_ = 0;
 };
 
-/// A store that cannot be written now (full, locked, read-only) costs measuring again, not the
-/// work at hand: whoever stores results says what is wrong with it.
+/// If the store cannot be written (full, locked, read-only), results are measured again and the
+/// work goes on: saving the results reports the error.
 class Lenient final : public TuningTable {
  public:
   Lenient(const std::string& db, const std::string& machine, std::function<double()> other_load)
@@ -70,21 +70,21 @@ class Lenient final : public TuningTable {
   }
 
  private:
-  /// Of a GPU: what it is called, which `cuda:0` does not say.
+  /// Replaces a GPU's index such as `cuda:0` by its model name.
   static TuningKey by_name(TuningKey key) {
     if (!key.device.empty()) key.device = device_key(c10::Device(key.device));
     return key;
   }
   static StoreOptions options() {
     StoreOptions options;
-    options.durable = false;  // a compile is not to wait for the disk
+    options.durable = false;  // compiling must not wait for the disk
     return options;
   }
 
   StoredTuning stored_;
   std::function<double()> other_load_;
   std::mutex mutex_;
-  std::map<std::string, TuningEntry> disturbed_;  // by key; ends with the process
+  std::map<std::string, TuningEntry> disturbed_;  // by key; not stored
 };
 
 }  // namespace
@@ -99,7 +99,7 @@ void use_stored_tuning(const std::string& db) {
 
 std::shared_ptr<TuningTable> lasting_tuning(const std::string& db,
                                             std::function<double()> other_load) {
-  // What wins depends on the program too: another one has other kernels to choose from.
+  // Another version of the program has other kernels, so its results are kept apart.
   const std::string machine = processor_name() + ", " + version_line();
   return std::make_shared<Lenient>(db, machine, std::move(other_load));
 }

@@ -7,12 +7,12 @@
 
 namespace wide {
 
-/// Makes the engine remember which strategy won in the store at `db`, and ask there; "" for in
-/// memory only. Cheap when nothing changes. Throws Error as the store does.
+/// Makes the engine keep and look up tuning results (which strategy was fastest) in the store at
+/// `db`; "": in memory only. Cheap to call again with the same `db`. Throws Error as Store does.
 void use_stored_tuning(const std::string& db);
 
-/// The table that it uses. What is measured while `other_load` (share of the cores that other
-/// programs take) is above kDisturbedShare is known to this table alone and never written.
+/// The tuning table for that. Results measured while `other_load` (the share of the cores that
+/// other programs use) is above kDisturbedShare stay in memory and are not written to the store.
 std::shared_ptr<TuningTable> lasting_tuning(const std::string& db,
                                             std::function<double()> other_load);
 

@@ -5,7 +5,7 @@
 namespace wide {
 namespace {
 
-/// Characters on the screen: bytes that do not continue a UTF-8 sequence.
+/// The number of characters: bytes that do not continue a UTF-8 sequence.
 size_t width(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

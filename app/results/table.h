@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// Columns of text lined up; numbers to the right. An empty first row is a rule of nothing.
+/// Text in aligned columns.
 class Table {
  public:
   /// `right[i]` aligns column i to the right.

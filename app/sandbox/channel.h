@@ -20,8 +20,8 @@ class Channel {
 
   int socket() const { return socket_; }
 
-  /// Sends a message, and with it `descriptor` unless that is -1. False if the other end is gone,
-  /// or if `patient` is false and its buffer is full.
+  /// Sends a message, and `descriptor` unless that is -1. False if the other end is gone, or if its
+  /// buffer is full and `patient` is false.
   bool send(const Message& message, int descriptor = -1, bool patient = true) const;
 
   /// The next message that has been read completely; nullopt if there is none yet. Throws Garbage

@@ -28,7 +28,7 @@ class Answers {
   Answers(const SandboxPolicy& policy, const Channel& channel)
       : policy_(policy), channel_(channel) {}
 
-  /// Throws Channel::Garbage for what is no request, or is not allowed.
+  /// Throws Channel::Garbage for what is no request or not allowed.
   void answer(const Message& request);
 
  private:

@@ -18,8 +18,7 @@ struct WorkerNews {
 class Worker {
  public:
   virtual ~Worker() = default;
-  /// Starts a case and returns at once. Must not be called again before its result has been
-  /// received.
+  /// Starts a case and returns at once. The next call must wait for this case's result.
   virtual void send(const SweepCase& planned) = 0;
   /// The next message, or nullopt if none comes within `patience`. Throws Error if the sweep cannot
   /// go on.

@@ -12,8 +12,8 @@ struct Heartbeat {
   std::atomic<uint32_t> beats;      // changes as long as the work goes on
   std::atomic<uint32_t> contender;  // of a sweep's worker: whose call is being timed
 
-  /// Says that the work goes on. Cheap enough for timed calls: not atomic as a whole, so that one
-  /// of two simultaneous beats may be lost.
+  /// Says that the work goes on. Cheap enough for timed calls: of two threads' beats one may be
+  /// lost.
   void beat() { beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   /// Maps the page of a file, or with -1 a new one that a child shares after fork; nullptr on
