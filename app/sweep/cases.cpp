@@ -12,14 +12,14 @@
 namespace wide {
 namespace {
 
-/// What stands for all registered targets of a kind.
+/// Words that stand for all registered targets of a kind.
 const std::map<std::string, Kind>& target_groups() {
   static const std::map<std::string, Kind> groups = {
       {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
   return groups;
 }
 
-/// Refuses a network's file whose name, which is its target's, means something else already.
+/// Throws Error if the name of a network's file, which becomes its target's name, is taken already.
 void check_own_name(const Preset& preset, const std::string& name) {
   const bool registered = std::any_of(targets().begin(), targets().end(),
                                       [&](const Target* t) { return t->name == name; });

@@ -64,7 +64,7 @@ SweepRecorder::~SweepRecorder() {
   try {
     store_.finish(id_, "interrupted", {});
   } catch (const std::exception&) {
-    return;  // the store may have failed; the sweep counts as interrupted without this entry too
+    return;  // without this entry too the sweep counts as interrupted
   }
 }
 

@@ -63,7 +63,7 @@ void add_slice(const TrainOptions& options, const SavedRun* saved, SandboxPolicy
 
 void add_data(const std::string& path, SandboxPolicy* policy) {
   std::error_code error;
-  if (path.empty() || !fs::exists(path, error)) return;  // a fraction, or said where it is opened
+  if (path.empty() || !fs::exists(path, error)) return;  // a fraction, or opening it fails later
   if (!fs::is_directory(path, error)) {
     policy->read.push_back(path);
     return;

@@ -6,15 +6,15 @@
 
 namespace wide {
 
-/// The rights that the sandbox of a training needs: files to read, folders to write. nullopt if
-/// neither network nor weights are files, so that no sandbox is needed.
+/// The sandbox policy of a training: files to read, folders to write. nullopt if neither network
+/// nor weights are files, so that no sandbox is needed.
 std::optional<SandboxPolicy> policy_of(const TrainOptions& options, const TrainSinks& sinks,
                                        const SavedRun* saved);
 
 /// Files that a run of these options reads.
 std::vector<std::string> files_read(const TrainOptions& options);
 
-/// A data set: a file, or the arrays of a folder.
+/// Allows reading a data set: a file, or the arrays of a folder.
 void add_data(const std::string& path, SandboxPolicy* policy);
 
 }  // namespace wide

@@ -19,7 +19,7 @@
 namespace wide {
 namespace {
 
-/// As baselines have copies of their own.
+/// Copies the tensors, as baselines have their own copies too.
 Tensors copies(Tensors tensors) {
   for (Tensor& t : tensors) t = copy_to_keep(t);
   return tensors;
@@ -54,7 +54,8 @@ class Holding {
     if (any) time_all();
     for (size_t i = 0; i < result_.trials.size(); ++i) {
       TriedCandidate& t = result_.trials[i];
-      // Wrong results are kept too: they are what the user asked for, and the report says so.
+      // Wrong results are kept too, since the user asked for them; the report says that they are
+      // wrong.
       if (!t.model || (t.trial.status != Status::ok && !contest_.keep_results)) continue;
       stages_.begin("check", contest_.candidates[i].name);
       guarded(t, [&] { check_after(i); });
@@ -65,13 +66,13 @@ class Holding {
   }
 
  private:
-  /// One of those who are timed: a candidate by its index, or a baseline.
+  /// A contender being timed: a candidate with its index, or a baseline.
   struct Timed {
     Contender contender;
     std::optional<size_t> candidate;
   };
 
-  /// What goes wrong inside one trial ends that trial only.
+  /// Runs `work`; an exception ends this trial only.
   void guarded(TriedCandidate& t, const std::function<void()>& work) const {
     try {
       work();
@@ -81,7 +82,8 @@ class Holding {
   }
 
   void end(TriedCandidate& t, std::exception_ptr thrown) const {
-    expect_working(contest_.device);  // or whoever comes next would be blamed for it too
+    expect_working(
+        contest_.device);  // throws for a broken device, so that the next trial is not blamed
     const Outcome outcome = outcome_of(thrown, t.trial.strategy, contest_.memory);
     t.trial.status = outcome.status;
     t.trial.reason = outcome.reason;
@@ -125,9 +127,9 @@ class Holding {
                          compared(as_function(*t.model, contest_.network)), contest_.tolerance,
                          contest_.candidates[i].masks_shared, &expected_,
                          /*run_again=*/false));  // `check_after` does
-    t.model->set_weights(weights_);              // the check fed it others
+    t.model->set_weights(weights_);              // the check used other weights
     if (contest_.reduce != Reduce::none) {
-      // Models are told apart before they are reduced; from here on it is the reduced answer.
+      // The check needs each model's outputs; from here on the program returns reduced ones.
       t.model = reduced(std::move(t.model), contest_.reduce);
       if (t.trial.correctness->pass && !contest_.network.random)
         check_values(t, t.model->run(inputs_), "reduced");
@@ -135,7 +137,7 @@ class Holding {
     if (contest_.network.random) drawn_[i] = draw(*t.model);
   }
 
-  /// The results of one seed, always the same one.
+  /// The results for the contest's seed.
   Tensors draw(CompiledModel& model) const {
     at::manual_seed(contest_.seed);
     Tensors results;
@@ -152,14 +154,14 @@ class Holding {
     if (contest_.keep_results) t.results = now;
     if (t.trial.status != Status::ok) return;
     if (!contest_.network.random) return check_values(t, now, "after timing");
-    // Its statistics were checked before; timing may not have changed what a seed draws.
+    // The statistics were checked before; after timing the same seed must give the same results.
     for (size_t k = 0; k < now.size(); ++k)
       if (!now[k].equal(drawn_[i][k]))
         fail_check(t.trial,
                    fmt::format("after timing: output {} differs from before for one seed", k));
   }
 
-  /// Against float64 again: a path that spoils its own buffers is right at first only.
+  /// Compares with float64 again: a program that corrupts its own buffers is right only at first.
   void check_values(TriedCandidate& t, const Tensors& results, const char* when) const {
     Correctness& c = *t.trial.correctness;
     const double error = error_of(results, allowed(c));
@@ -236,7 +238,7 @@ class Holding {
 
   void time_all() {
     std::vector<Timed> timed = find_baselines();
-    // The permuted inputs have served; their memory has what stacking asks for.
+    // Reuses the permuted inputs of the check, no longer needed, as memory for stacked inputs.
     const auto packed = std::make_shared<Tensors>(pick(contest_.network, expected_.permuted, true));
     expected_.permuted = {};
     for (size_t i = 0; i < result_.trials.size(); ++i) {
@@ -250,7 +252,7 @@ class Holding {
       timed.push_back({std::move(c), i});
     }
     const LoadWatch watch;
-    // Who fails in the middle leaves, and the others are timed without it.
+    // A contender that fails is removed, and the others are timed again.
     while (!timed.empty() && timed.back().candidate && !time_once(timed)) continue;
     result_.other_load = watch.other_load();
     result_.disturbed = result_.other_load > kDisturbedShare;
@@ -262,7 +264,7 @@ class Holding {
     }
   }
 
-  /// False when somebody failed and was taken out.
+  /// False if a contender failed and was removed.
   bool time_once(std::vector<Timed>& timed) {
     std::vector<Contender> contenders;
     std::vector<std::string> names;
@@ -324,10 +326,9 @@ class Holding {
   const Contest& contest_;
   Stages& stages_;
   Tensors inputs_, weights_;
-  double best_call_ns_ = 0;  // of the candidates prepared so far, untimed
+  double best_call_ns_ = 0;  // fastest candidate so far, roughly measured
   Expected expected_;
-  std::vector<Tensors>
-      drawn_;  // by candidate, of random networks: what one seed gave before timing
+  std::vector<Tensors> drawn_;  // by candidate, if random: results before timing
   ContestResult result_;
 };
 

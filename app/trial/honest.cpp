@@ -9,7 +9,7 @@
 namespace wide {
 namespace {
 
-/// Of what both have: a baseline may give no buffer updates.
+/// The error over the results that both have: a baseline may give no buffer updates.
 double error_of(const Tensors& got, const Tensors& expected) {
   const auto count = static_cast<std::ptrdiff_t>(std::min(got.size(), expected.size()));
   return max_relative_error({got.begin(), got.begin() + count},

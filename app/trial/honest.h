@@ -3,17 +3,18 @@
 
 namespace wide {
 
-/// The baselines of a case that can be believed.
+/// The baselines of a case whose results are correct.
 struct HonestBaselines {
   std::vector<Baseline> good;      // ready to be timed
-  std::vector<std::string> notes;  // on those that are missing or wrong
-  /// Why nothing can be believed: the loop, which is the separate models themselves, does not give
-  /// what the recorded program gives. Empty: it does.
+  std::vector<std::string> notes;  // on baselines that are missing or wrong
+  /// Set if the loop, which is the separate models themselves, differs from the recorded program,
+  /// so that no result can be trusted.
   std::string disagreement;
 };
 
-/// Runs each of `all` once and holds it against `expected` (outputs then updates, `[N, ...]`;
-/// empty: cannot be known), unless the network is random. `wanted` is asked before a baseline runs.
+/// Runs each of `all` once and compares its results with `expected` (outputs, then updates, `[N,
+/// ...]`; empty if unknown), unless the network is random. `wanted(name)` decides whether a
+/// baseline is run.
 HonestBaselines honest_baselines(std::vector<Baseline> all, const Tensors& expected, bool random,
                                  double tolerance,
                                  const std::function<bool(const std::string&)>& wanted);

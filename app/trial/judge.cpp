@@ -49,7 +49,7 @@ std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensembl
   std::vector<bool> shared;
   for (const size_t k : inputs) shared.push_back(ensemble.shared[k]);
   for (int64_t i = 0; i < ensemble.n; ++i) {
-    const Tensors own = ensemble.model(i);  // views: copying them takes as long as copying others
+    const Tensors own = ensemble.model(i);  // views: as slow to copy as others
     Tensors& mine = separate.emplace_back();
     for (const size_t k : inputs) mine.push_back(own[k]);
   }

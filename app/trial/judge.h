@@ -6,10 +6,10 @@
 
 namespace wide {
 
-/// What is said of a case's times beside the times themselves.
+/// Adds work, shares of the machine's peaks and explanations to a case's times.
 class CaseJudge {
  public:
-  /// `flops`: of one model's call where the target knows them, else 0: they are counted.
+  /// `flops`: of one model's call if the target knows them; 0: counted from the program.
   CaseJudge(const Program& single, const Ensemble& ensemble, c10::Device device,
             at::ScalarType dtype, int threads, double flops);
 
@@ -25,14 +25,14 @@ class CaseJudge {
   WorkLoad load_;
 };
 
-/// Bytes of a compiled ensemble: its weights and inputs, what the model packed and planned, and
-/// what the first call, `run`, takes beside it. What `measure` counts at the first call of a
-/// baseline, which makes its models, is the same.
+/// Bytes of a compiled ensemble: its weights and inputs, packed weights and planned memory, and
+/// what the first call, `run`, allocates beside them. Comparable with what `measure` counts at a
+/// baseline's first call, which creates its models.
 int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c10::Device device,
                         const std::function<void()>& run);
 
-/// A call for a user with separate tensors: stacks the inputs, runs, splits the results. `packed`:
-/// where the inputs are stacked, call after call, by all candidates of a case.
+/// A call as a user with separate tensors makes it: stacks the inputs, runs, splits the results.
+/// `packed`: memory for the stacked inputs, shared by all candidates of a case.
 std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensemble,
                                    const Network& network, const std::shared_ptr<Tensors>& packed);
 

@@ -32,7 +32,7 @@ Outcome outcome_of(const std::exception_ptr& thrown, const std::string& name,
   } catch (const std::bad_alloc&) {
     return {Status::oom, out_of_memory_text(name, "an allocation refused", memory)};
   } catch (const Error& e) {
-    // Exit code 5 is memory; any other refusal says what is not supported.
+    // Exit code 5 stands for memory; any other Error says what is not supported.
     return {e.exit_code() == 5 ? Status::oom : Status::unsupported, printable(e.what(), 300)};
   } catch (const c10::Error& e) {
     const std::string text = one_line(e);

@@ -5,17 +5,17 @@
 
 namespace wide {
 
-/// Bytes that a case needs by estimate, and what can be had.
+/// The estimated bytes that a case needs, and the available ones.
 struct MemoryNeed {
   int64_t needed = 0, available = 0;
 };
 
-/// The reason of an `oom` trial; `got` says how memory ran out, or that it was not tried.
+/// The reason text of an `oom` trial; `got` says how memory ran out, or that the trial was not run.
 std::string out_of_memory_text(const std::string& thing, const std::string& got,
                                const MemoryNeed& memory);
 
-/// How whoever threw ended, and why in one line. Cancelled, BrokenDevice,
-/// and what is no std::exception, go on.
+/// The status that an exception stands for, and its reason in one line. Rethrows Cancelled,
+/// BrokenDevice and anything that is no std::exception.
 struct Outcome {
   Status status = Status::ok;
   std::string reason;

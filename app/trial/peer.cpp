@@ -57,7 +57,7 @@ void write_tensors(const fs::path& folder, const Tensors& tensors) {
   }
 }
 
-/// Where the tensors of a derived network stand, in its script's words.
+/// Tells the script the positions of a derivative network's tensors.
 void describe_phase(const Network& network, Json* json) {
   if (!network.derivative) return;
   const DerivativeLayout at = network.derivative->layout();
@@ -82,8 +82,8 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
   write_tensors(folder, here.tensors);
   here.tensors.resize(inner.tensors.size());
   here.shared.resize(inner.tensors.size());
-  // A program recorded on a device calls that device's own operators, which a file has no words
-  // for.
+  // A program recorded on a GPU calls operators that a file cannot hold: record it on the CPU
+  // again.
   std::optional<Program> again;
   if (!device.is_cpu()) again = record_single(inner, here);
   const Program& single = again ? *again : derivative != nullptr ? derivative->single() : of.single;
@@ -110,7 +110,7 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
             {"real_outputs", Json::array()},
             {"cotangents", Json::array()},
             {"moments", Json::array()},
-            {"optimizer", false},  // whether Python knows its step
+            {"optimizer", false},  // whether the script can compute the optimiser's step
             {"hyper", Json::object()},
             {"budget_s", settings.budget_s},
             {"min_samples", settings.min_samples},
@@ -123,7 +123,7 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
     std::ofstream(folder / "optimizer.py") << derivative->layout().optimizer->python;
 }
 
-/// Calls `take` for each answer of a Python; returns the last other line that it printed.
+/// Calls `take` for each answer of the script; returns the last other line that it printed.
 std::string answers_of(const std::string& command, const std::function<void(const Json&)>& take) {
   std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return "no process could be started";
@@ -142,7 +142,7 @@ std::string answers_of(const std::string& command, const std::function<void(cons
   return last.empty() ? "it said nothing" : last;
 }
 
-/// Its results in memory that is theirs; what it does not say is a defect of the script.
+/// The results that the script wrote, as tensors; missing fields are a bug of the script.
 Tensors results_of(const Json& answer, const fs::path& folder, const Tensors& expected) {
   static const std::map<std::string, at::ScalarType> dtypes{
       {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
@@ -162,7 +162,7 @@ Tensors results_of(const Json& answer, const fs::path& folder, const Tensors& ex
   return got;
 }
 
-constexpr double kTolerance = 1e-2;  // as of every baseline
+constexpr double kTolerance = 1e-2;  // as for every baseline
 
 }  // namespace
 

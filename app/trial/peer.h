@@ -8,39 +8,39 @@
 
 namespace wide {
 
-inline constexpr const char* kPeer = "torch.compile";              // of one model, called N times
-inline constexpr const char* kBatchedPeer = "torch.compile vmap";  // of vmap over all models
+inline constexpr const char* kPeer = "torch.compile";  // one compiled model, called N times
+inline constexpr const char* kBatchedPeer = "torch.compile vmap";  // vmap over all models, compiled
 
-/// What came of asking another Python.
+/// The measurements of torch.compile in another Python process.
 struct PeerResult {
-  std::vector<Timing> timings;      // baselines of these names
-  std::vector<std::string> absent;  // why there is none
+  std::vector<Timing> timings;      // named as above
+  std::vector<std::string> absent;  // reasons for missing ones
 };
 
-/// Which Python is asked, and how it measures.
+/// The Python to use, and how it measures.
 struct PeerSettings {
   std::string python;
   std::string lacks;  // why it cannot compile; "": it can
   double budget_s = 1.5;
   int min_samples = 10;
-  int threads = 0;  // 0: as many as here
+  int threads = 0;  // 0: as many as this process
 };
 
-/// What it is asked to compute.
+/// The case to compute.
 struct PeerCase {
   int64_t n = 0;
   std::string phase;  // "forward", "backward" or "step"
   const Network& network;
   const Program& single;  // Program(1) of it
   const Ensemble& ensemble;
-  const Tensors& expected;     // of the separate models `[N, ...]`, in the order of its results
-  Mode mode = Mode::default_;  // on a device, reduce-overhead is asked of the batched peer too
+  const Tensors&
+      expected;  // of the separate models `[N, ...]`, in the order of the network's results
+  Mode mode = Mode::default_;  // with reduce-overhead on a GPU, the batched peer uses that mode too
 };
 
-/// Times a case through torch.compile: `settings.python` is started with the network as
-/// torch.export loads it, with the same inputs and weights, and what it computes is held against
-/// `expected`. Its absence is an answer, not an error. `alive` is called every few seconds while it
-/// works.
+/// Times a case with torch.compile: starts `settings.python` with the network as a torch.export
+/// file and the same inputs and weights, and compares its results with `expected`. A peer that
+/// cannot run is a result (`absent`), not an error. `alive` is called every few seconds meanwhile.
 PeerResult ask_peer(const PeerCase& of, const PeerSettings& settings,
                     const std::function<void()>& alive);
 

@@ -14,14 +14,14 @@ bool is_trained(const Prepared& run, const TensorSpec& spec) {
   return spec.role == Role::parameter && !run.frozen.count(spec.name);
 }
 
-/// Of a batch of so many rows: the last one of an epoch may be smaller than the others.
+/// The forward pass for this batch's size: the last batch of an epoch may be smaller.
 Forward forward_of(const Prepared& run, const Batch& batch) {
   const int64_t rows = batch.inputs.at(0).rows.size(-1);
   if (rows == run.network.batch()) return run.network.train_form().forward;
   return run.network.forms().train(run.network.inputs(rows)).forward;
 }
 
-/// Undefined: the model's targets are as they are.
+/// The label smoothing of a model; undefined if it has none.
 Tensor smoothing_of(const Prepared& run, int64_t model) {
   const std::map<std::string, double>& hyper = run.configurations.models[size_t(model)].hyper;
   const auto found = hyper.find("label_smoothing");
@@ -30,7 +30,7 @@ Tensor smoothing_of(const Prepared& run, int64_t model) {
   return at::scalar_tensor(found->second, run.network.dtype());
 }
 
-/// Of one model: `bound` as its network takes it.
+/// One model's loss; `bound`: the tensors that its network takes.
 Tensor loss_of(const Loss& loss, const Forward& forward, const Tensors& bound, const Tensor& target,
                const Tensor& weight, const Tensor& smoothing) {
   LossInputs in;

@@ -24,8 +24,8 @@ at::ScalarType training_dtype(const std::string& text) {
        printable(text));
 }
 
-/// A registered network in its training form. Its one function asks in each call of dropout and
-/// batch norm which form it runs in.
+/// A registered network in its training form: its forward checks in each call of dropout and batch
+/// norm which form is running.
 Network for_training(Network network) {
   network.forward = [forward = network.forward](const Tensors& bound) {
     const TrainingForm form;
@@ -34,7 +34,7 @@ Network for_training(Network network) {
   return network;
 }
 
-/// How many of the network's calls ask in which form it runs.
+/// How many of the network's calls depend on which form is running.
 int64_t training_flags(const Network& network) {
   Ensemble zeros;
   zeros.n = 1;

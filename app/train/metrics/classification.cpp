@@ -23,7 +23,7 @@ std::string wants_scores_of_classes(const Loss& loss) {
   return loss.classifies() ? "" : "cross_entropy or nll";
 }
 
-/// Answers of R models, flattened to M positions: scores [R, M, C], classes [R, M], weights [R, M].
+/// Outputs of R models, flattened to M positions: scores [R, M, C], classes [R, M], weights [R, M].
 /// With several labels, consecutive positions belong to one row.
 struct Flat {
   Tensor scores, classes, weights;
@@ -59,7 +59,7 @@ std::vector<double> to_vector(const Tensor& t) {
   return {plain.const_data_ptr<double>(), plain.const_data_ptr<double>() + plain.numel()};
 }
 
-/// Σ w · right / Σ w.
+/// Weighted share of right answers: Σ w · right / Σ w.
 class Share : public Metric {
  public:
   explicit Share(const MetricTask& task) : task_(task) {}

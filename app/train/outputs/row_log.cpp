@@ -69,7 +69,7 @@ void RowLog::add(const Evaluated& row) {
   }
   if (kind_ == LogKind::lines) {
     print_plain(all);
-    std::fflush(stdout);  // it is read while it trains
+    std::fflush(stdout);  // a reader may follow it during training
   } else if (kind_ != LogKind::events && !all.empty()) {
     places().append(path_, all);
   }
@@ -96,7 +96,7 @@ std::string RowLog::event_head(size_t model, double wall_s) const {
   return event_file_head(wall_s) + event_hyperparameters(wall_s, numbers, texts);
 }
 
-/// "" where the model did not run any more.
+/// "" if the model had already ended.
 std::string RowLog::text_of(const Evaluated& row, size_t model) const {
   const double train_loss = row.train_loss[model];
   if (std::isnan(train_loss)) return "";

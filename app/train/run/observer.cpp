@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 /// The largest share of a run's time that saving may take.
 constexpr double kSavingShare = 0.02;
 
-/// Pause between two looks into the store while the run waits for a request.
+/// Pause between two reads of the store while the run waits for a request.
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 double seconds_since(std::chrono::steady_clock::time_point then) {
@@ -38,7 +38,7 @@ void print_progress(const TrainOptions& options, const std::string& text) {
     fmt::print(stderr, "{}", clean_text(text, true));
   else
     print_plain(text);
-  std::fflush(stdout);  // it is read while it trains
+  std::fflush(stdout);  // a reader may follow it during training
 }
 
 Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,

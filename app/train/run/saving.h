@@ -84,7 +84,7 @@ inline constexpr const char* kLossSum = "loss_sum";
 /// Key of the metadata with options and state.
 inline constexpr const char* kRunHead = "workbench";
 
-/// Files that a run writes, which its sandbox needs the right to write.
+/// Files that a run writes; its sandbox's policy must allow them.
 std::vector<std::string> run_files(const std::string& folder);
 /// What --overwrite removes of an earlier run: those files, and the checkpoints.
 std::vector<std::string> run_parts(const std::string& folder);
