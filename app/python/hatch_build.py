@@ -1,4 +1,4 @@
-"""Adds to the wheel what CMake builds for it: the module _core and the program with what it opens.
+"""Adds CMake's results to the wheel: the module _core, the program `workbench` and the libraries that it loads.
 
 `$WORKBENCH_BUILT` names a folder where `./workbench python` has built them for `$WORKBENCH_PYTHON`. Otherwise they are
 built here, in build/python or `$WORKBENCH_BUILD`, with the CMake arguments in `$CMAKE_ARGS`.

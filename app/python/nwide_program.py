@@ -1,4 +1,4 @@
-"""The command `workbench`: the program that lies in the package nwide takes the place of this process.
+"""The command `workbench`: replaces this process by the program inside the package nwide (exec).
 
 Neither torch nor nwide is imported, so that it starts at once and opens files from elsewhere in a process without threads.
 """
@@ -26,7 +26,7 @@ def program():
     environment = dict(os.environ)
     library = os.path.join(_torch(), "lib")
     beside = os.path.join(home, "torch", "lib")
-    if not os.path.exists(beside) or not os.path.samefile(library, beside):  # torch in another folder of packages
+    if not os.path.exists(beside) or not os.path.samefile(library, beside):  # torch lies in another site-packages folder
         others = environment.get("LD_LIBRARY_PATH")
         environment["LD_LIBRARY_PATH"] = f"{library}:{others}" if others else library
     return path, environment

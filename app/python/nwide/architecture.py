@@ -1,4 +1,4 @@
-"""What N models must have in common, and the tensors that each has of its own."""
+"""Checks that N models have one architecture, and finds the tensors in which they differ."""
 
 import torch
 from torch import nn
@@ -25,17 +25,17 @@ def _plain(value):
 
 
 def _attributes(module):
-    """What a submodule was made with, as far as it can be compared; names of nn.Module's own begin with _."""
+    """A submodule's attributes that can be compared. Those of nn.Module itself begin with _ and are left out."""
     return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and _plain(v)}
 
 
 def kind(module):
-    """Its class; parametrizations make one for each module."""
+    """A module's class; for a parametrized module the original class, as parametrizations make a class for each module."""
     return parametrize.type_before_parametrizations(module)
 
 
 def check_same(models):
-    """Refuses models that differ by more than their tensors' values."""
+    """Raises Error if the models differ in more than the values of their tensors."""
     first = dict(models[0].named_modules())
     for i, model in enumerate(models[1:], 1):
         other = dict(model.named_modules())
@@ -60,7 +60,7 @@ def check_same(models):
 
 
 def _check_same_class(what, its, first):
-    """Refuses another class, but not the same code in a class made anew."""
+    """Raises Error for another class, unless it is the same code defined again."""
     differs = difference(its, first)
     if not differs:
         return
@@ -73,7 +73,7 @@ def _check_same_class(what, its, first):
 
 
 def check_kept_apart(models):
-    """Refuses tensors that a model has in a list or dict that nn.Module does not look into, where they differ from model 0's: they
+    """Raises Error if a model has tensors in a plain list or dict, unregistered, that differ from model 0's: they
     are constants of the program."""
     places = [(path, name) for path, module in models[0].named_modules() for name, value in vars(module).items()
               if name not in _REGISTERED and isinstance(value, (list, tuple, dict))]
@@ -89,7 +89,7 @@ def check_kept_apart(models):
 
 
 def _unregistered(model, value):
-    """The tensors in it that are none of the model's parameters and buffers."""
+    """The tensors in `value` that are neither parameters nor buffers of the model."""
     found = []
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, nn.Module):
@@ -101,7 +101,7 @@ def _unregistered(model, value):
 
 
 class Slot:
-    """One tensor that every model has under a name: where it stands in a module."""
+    """The place of one tensor in a module, the same in every model."""
 
     def __init__(self, name, kind, persistent=True):
         self.name, self.kind, self.persistent = name, kind, persistent
@@ -115,7 +115,7 @@ class Slot:
 
 
 def slots_of(model):
-    """Parameters, buffers and tensors that nobody registered, each tensor once, in this order."""
+    """Parameters, buffers and unregistered tensors, in this order, each tensor once."""
     seen, slots = set(), []
 
     def add(slot):
@@ -137,7 +137,7 @@ def slots_of(model):
 
 
 def aliases_of(model, slots):
-    """Further names of tied tensors: name to the name in `slots`."""
+    """Additional names of tied tensors: a dict from name to the name in `slots`."""
     known = {id(slot.of(model)): slot.name for slot in slots}
     found = {}
     for named in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
@@ -149,7 +149,7 @@ def aliases_of(model, slots):
 
 
 def check_values(thing, what, tensor):
-    """Refuses tensors that no kernel can read."""
+    """Raises Error for tensors that no kernel can read, such as sparse ones."""
     if tensor.layout is not torch.strided:
         fail(thing, what, f"layout {tensor.layout}", "torch.strided", "tensor.to_dense()")
     if tensor.is_meta:

@@ -1,4 +1,4 @@
-"""Why a recording cannot follow a module: a line that names the cause and a way out."""
+"""Messages for modules that cannot be recorded: the cause and a workaround in one line."""
 
 import collections.abc
 import dataclasses
@@ -14,9 +14,9 @@ from .errors import Error, fail, one_line
 _CONSTANT = "or nw.constant(...) for an argument that is the same for all models"
 _NUMBERS = f"a tensor in place of item(), int(), float() and branches on them (torch.where), {_CONSTANT}"
 _SIZES = f"a mask of fixed size instead of selecting by data, {_CONSTANT}"
-# In the engine's errors; where it knows no arguments of Python.
+# Texts in the engine's errors, which do not know Python's arguments, and the advice for each.
 _ADVICE = (("a Python number that depends on an input or parameter", _NUMBERS), ("a result shape that depends on", _SIZES))
-# In PyTorch's errors.
+# Texts in PyTorch's errors, and the advice for each.
 _FOREIGN = (
     (r"tolist\(\) shouldn't be called",
      "tolist: got Python numbers of what depends on data, expected tensors; try torch's own operators"),
@@ -29,7 +29,7 @@ _FOREIGN = (
 
 
 def told(error, printed):
-    """An exception of a recording as one line of ours."""
+    """Turns an exception raised while recording into a one-line Error."""
     if printed:
         return "[forward] print: got a tensor's values as text, expected none inside of forward; try its shape, or to print results"
     text = str(error)
@@ -44,12 +44,12 @@ def told(error, printed):
 
 
 def printing(error):
-    """Whether it was raised where a tensor's values become text."""
+    """Whether the exception was raised while a tensor was being printed."""
     return any(frame.f_code.co_filename.endswith("_tensor_str.py") for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def refuse_hidden(thing, what, value):
-    """Throws where tensors lie in what PyTorch's pytree does not open: they would be taken as constants."""
+    """Raises Error if tensors lie in objects that PyTorch's pytree does not open: they would become constants."""
     if _hides_tensors(value):
         name = type(value).__name__
         fail(thing, what, f"tensors inside of {name}, which torch.utils._pytree does not open",
@@ -58,7 +58,7 @@ def refuse_hidden(thing, what, value):
 
 
 def _hides_tensors(value, depth=3):
-    """Whether tensors lie in it that PyTorch's pytree does not see."""
+    """Whether `value` holds tensors that PyTorch's pytree does not see."""
     if isinstance(value, torch.Tensor):
         return True
     if isinstance(value, (*PLAIN, Constant, type, torch.nn.Module)) or callable(value) or depth == 0:

@@ -1,22 +1,22 @@
-"""Whether two classes are the same code: of a notebook cell that ran twice, or made for each instance."""
+"""Compares the code of two classes: a notebook cell that runs twice defines its class twice."""
 
 import dis
 import types
 
 import torch
 
-# Of where and when a class was made, not of what it does.
+# Attributes that say where and when a class was made, not what it does.
 INCIDENTAL = {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__annotations__",
               "__static_attributes__", "_abc_impl", "__signature__"}
 
 
 def difference(one, other):
-    """What two classes do differently, as `forward` or `scale`; empty where they are the same in name, bases and code."""
+    """The attribute in which two classes differ, such as "forward"; "" if name, bases and code are equal."""
     return _Comparison().classes(one, other)
 
 
 def place(cls, what=""):
-    """Where a class's method, else its first one, stands: `file:line`, or nothing."""
+    """The `file:line` of a class's method, or of its first method; "" if unknown."""
     own = vars(cls)
     for value in [own.get(what), *own.values()]:
         code = getattr(_function(value), "__code__", None)
@@ -33,7 +33,7 @@ def _function(value):
 
 class _Comparison:
     def __init__(self):
-        self.assumed = {}  # pairs that are being compared or were: classes and functions refer to themselves
+        self.assumed = {}  # pairs compared so far or now, since classes and functions may refer to themselves
 
     def classes(self, one, other):
         if one is other or self._seen(one, other):
@@ -79,7 +79,7 @@ class _Comparison:
         return self._seen(a, b) or self._objects(a, b)
 
     def _seen(self, a, b):
-        """Whether two were compared before; they are kept alive, so that numbers of others are not taken for theirs."""
+        """Whether the pair was compared before. Keeps both alive, so that no other object gets their id()."""
         key = id(a), id(b)
         if key in self.assumed:
             return True
@@ -88,7 +88,7 @@ class _Comparison:
 
     @staticmethod
     def _made_by_users(cls):
-        return bool(cls.__flags__ & (1 << 9))  # not one of C
+        return bool(cls.__flags__ & (1 << 9))  # a heap type: not implemented in C
 
     def _functions(self, a, b):
         if not (self.same(a.__code__, b.__code__) and self.same(a.__defaults__, b.__defaults__)
@@ -102,18 +102,18 @@ class _Comparison:
                    if name in a.__globals__ or name in b.__globals__ else True for name in _globals_read(a.__code__))
 
     def _codes(self, a, b):
-        """Instructions and what they name, not files and lines."""
+        """Compares instructions and names, not files and lines."""
         names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_kwonlyargcount",
                  "co_posonlyargcount", "co_flags")
         return all(getattr(a, name) == getattr(b, name) for name in names) and self.same(a.co_consts, b.co_consts)
 
     def _objects(self, a, b):
-        """Things with attributes by these, others as they compare themselves."""
+        """Compares objects by their attributes, or with == if they have none."""
         try:
             if bool(a == b):
                 return True
         except Exception:
-            pass  # no answer: attributes decide
+            pass  # comparison failed: attributes decide
         slots = [name for cls in type(a).__mro__ for name in _slots(cls)]
         if not hasattr(a, "__dict__") and not slots:
             return False
@@ -126,7 +126,7 @@ def _contents(cell):
     try:
         return cell.cell_contents
     except ValueError:
-        return None  # not filled yet
+        return None  # the closure's cell is still empty
 
 
 def _slots(cls):

@@ -1,4 +1,4 @@
-"""From models to one wide module."""
+"""nw.compile: from N models to one wide module."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -28,15 +28,16 @@ def compile(
     """N models of one architecture as one nn.Module.
 
     `models`: a list of nn.Module, or one module or function of tensors together with `n`.
-    `sample`: one model's input, a tensor, a tuple of arguments or a dict of keyword arguments; compiled
-    for such inputs at once, else at the first call. `in_dims`: as torch.func.vmap's, of positional
-    arguments: the dimension that counts models, or None for what is given once for all.
-    `share_weights`: of one module with `n`, whose weights are then held once, without a dimension for models.
-    `dropout`: only its dropout is in training. Both together are n Monte-Carlo samples (Gal and Ghahramani 2016):
-    `nw.compile(net, x, n=50, in_dims=None, share_weights=True, dropout=True)` computes what comes before the first
+    `sample`: one model's input, a tensor, a tuple of arguments or a dict of keyword arguments; if given, compiles
+    now, else at the first call. `in_dims`: as in torch.func.vmap, for positional
+    arguments: the dimension of the models (default 0), or None for an argument that all models share.
+    `share_weights`: with one module and `n`, all models share one copy of the weights, without a dimension for models.
+    `dropout`: dropout is active, all else is in eval mode. Both together give n Monte-Carlo samples (Gal and Ghahramani 2016):
+    `nw.compile(net, x, n=50, in_dims=None, share_weights=True, dropout=True)` computes the part before the first
     dropout once.
-    Raises nw.Error, in one line, for models that differ by more than their tensors' values, and for
-    what cannot be recorded: results whose value or shape depends on data, inputs changed in place.
+    Returns a WideModule: inputs and outputs are `[N, ...]`.
+    Raises nw.Error if models differ in more than their tensors' values, or cannot be recorded (results whose shape
+    depends on data, inputs changed in place).
     """
     if share_weights and (n is None or isinstance(models, (list, tuple, nn.ModuleList))):
         fail("compile", "share_weights", "models with weights of their own", "one module and n", "nw.compile(net, n=50, ...)")
@@ -62,12 +63,12 @@ def _compile_for(wide, models, sample):
     dims = wide._dims(form)
     try:
         _prepare(wide, form, dims, _spread)
-    except Error:  # values next to these may be none that the models take
+    except Error:  # the models may not accept values close to these
         _prepare(wide, form, dims, _copies)
 
 
 def _dropping(model):
-    """A copy in evaluation but for what drops at random: dropout layers, attention and recurrent layers with dropout."""
+    """A copy in eval mode except dropout layers and attention and recurrent layers with dropout."""
     if not isinstance(model, nn.Module) or isinstance(model, nn.ModuleList):
         fail("compile", "dropout", type(model).__name__, "one nn.Module and n", "nw.compile(net, n=50, ...)")
     model = copy.deepcopy(model).eval()
@@ -76,13 +77,13 @@ def _dropping(model):
     if not drops:
         fail("compile", "dropout", "a module without any", "nn.Dropout or its like", "dropout=False")
     for module in [*drops, *(m for m in model.modules() if isinstance(m, nn.TransformerEncoderLayer))]:
-        module.training = True  # in evaluation the encoder's layer computes all in one, without dropout
+        module.training = True  # in eval mode the encoder's layer runs one fused operator without dropout
     return model
 
 
 def assemble(kind, models, n, in_dims, options, one_for_each=False):
     """The wide module, of class `kind`, that holds the models' tensors, nothing compiled yet, and the models as a list.
-    `one_for_each`: every tensor is held once for all models."""
+    `one_for_each`: all models share one copy of every tensor."""
     options = Options() if options is None else options
     if not isinstance(options, Options):
         fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
@@ -105,7 +106,7 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
 
 
 def _check_recordable(model):
-    """Refuses modules whose operators a recording does not see."""
+    """Raises Error for modules whose operators a recording does not see."""
     for path, module in model.named_modules():
         if isinstance(module, WideModule):
             fail("compile", path_text(path), "a wide module", "PyTorch's own modules", "its models in an nn.ModuleList, called one by one")
@@ -155,7 +156,7 @@ def _copies(sample, n):
 
 
 def _spread(sample, n):
-    """One model's input as N models' distinct ones; integers stay, whatever their range is."""
+    """Distinct inputs for N models, made from one model's; integers are repeated, as their valid range is unknown."""
     wide = _copies(sample, n)
     if not sample.is_floating_point() or sample.numel() == 0:
         return wide

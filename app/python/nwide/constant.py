@@ -1,4 +1,4 @@
-"""Tensors among the arguments that are known when a call is compiled."""
+"""Tensor arguments whose values are known when a call is compiled."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from .errors import fail
 
 
 class Constant:
-    """A tensor with the same values for all models and in all calls; two with the same values are one."""
+    """A tensor that is constant in a compiled program; two with the same values count as equal."""
 
     def __init__(self, tensor):
         self.tensor = tensor.detach().clone(memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""The one kind of error: a line `[thing] what: got X, expected Y; try Z`."""
+"""nw.Error, the error class of this package: one line, `[thing] what: got X, expected Y; try Z`."""
 
 from ._core import Error
 
@@ -8,7 +8,7 @@ def fail(thing, what, got, expected, advice):
 
 
 def one_line(error):
-    """The first line of what an exception says."""
+    """The first line of an exception's message."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -28,12 +28,12 @@ class Target:
     summary: str
     formula: str
     source: str
-    strategies: list[str]  # its own
-    forced: dict[str, dict[str, str]]  # by strategy: the strategy of each primitive that it asks for
+    strategies: list[str]  # of this target alone
+    forced: dict[str, dict[str, str]]  # by strategy: the strategies that it forces, by primitive
 
     @property
     def layer(self) -> type[nn.Module] | None:
-        """The class of torch.nn that it is, where it is one."""
+        """The target's class in torch.nn, or None."""
         return getattr(nn, self.source.removeprefix("torch.nn."), None) if self.source.startswith("torch.nn.") else None
 
 
@@ -42,7 +42,7 @@ FOR_ALL = ("vmap", "per_model")  # strategies that every operator has
 
 
 def targets_of(module: nn.Module, *, exact: bool = False) -> list[str]:
-    """Names of the targets that are the module's class of torch.nn, or the nearest one that it is derived from."""
+    """Names of the targets for the module's torch.nn class, or for its nearest base class that has some."""
     for cls in (kind(module).__mro__[:1] if exact else kind(module).__mro__):
         names = [t.name for t in TARGETS.values() if t.layer is cls]
         if names:
@@ -53,19 +53,19 @@ def targets_of(module: nn.Module, *, exact: bool = False) -> list[str]:
 class WideLayer(WideModule):
     """N layers or blocks of one architecture by one strategy: `[N, B, ...]` in and out. Made by `from_modules`."""
 
-    target = ""  # name of the primitive or block; empty: of a class that is none
+    target = ""  # name of the primitive or block; "" if the class is neither
     strategy = "auto"  # as asked for; auto: the engine chooses for each operator
 
     @classmethod
     def from_modules(cls, modules: Sequence[nn.Module], strategy: str | None = None, *,
                      options: Options | None = None) -> Self:
-        """N separate modules as one. A strategy that does not apply to them is refused with its reason, at the first
+        """Makes one wide layer of N modules. Raises Error with the reason if the strategy does not apply to them, at the first
         call at the latest."""
         return made(cls, cls.__name__, modules, cls.target, strategy, options)
 
     @classmethod
     def _as_called(cls, module):
-        """A module with the same tensors that is called as the wide one is."""
+        """A module with the same tensors and the calling convention of the wide one."""
         return module
 
     def forward(self, *args, **kwargs):
@@ -75,7 +75,7 @@ class WideLayer(WideModule):
         try:
             return super().forward(*args, **kwargs)
         except Error as error:
-            if str(error).startswith(("[run] input", "[forward]")):  # not of strategies
+            if str(error).startswith(("[run] input", "[forward]")):  # not an error of strategies
                 self._refuse_packed(args, kwargs)
             raise
 
@@ -90,7 +90,7 @@ class WideLayer(WideModule):
         return tuple(self._rope_dim(t) if is_rope(name) else d for name, t, d in zip(names, form.tensors, dims))
 
     def _rope_dim(self, rope):
-        """Positions are the same for all models unless they have N in front."""
+        """Positions `[...]` are shared by all models; `[N, ...]` are each model's own."""
         if rope.dim() == 2:
             return None
         if rope.dim() != 3 or rope.shape[0] != self.n:
@@ -109,7 +109,7 @@ class WideLayer(WideModule):
         return core, recorder
 
     def _check_asked(self, coverage):
-        """Refuses modules in which nothing is computed by the strategy asked for."""
+        """Raises Error if no operator uses the requested strategy."""
         if any(self._asked.get(row["primitive"]) == row["strategy"] for row in coverage):
             return
         found = ", ".join(sorted({row["primitive"] for row in coverage} - {""})) or "no primitive"
@@ -117,7 +117,7 @@ class WideLayer(WideModule):
              f"some of {' or '.join(self._asked)}, which has strategy {self.strategy}", "strategy='auto'")
 
     def _refuse_packed(self, args, kwargs):
-        """Says so where a call failed because its inputs hold the models side by side: `[B, T, N*D]` or `[B, N*C, H, W]`."""
+        """Raises a clear Error if a call failed because inputs are packed, `[B, T, N*D]` or `[B, N*C, H, W]`."""
         form = Form((args, kwargs))
         names = argument_names(self._model, form)
         rank = max((t.dim() for t in form.tensors), default=0)
@@ -131,7 +131,7 @@ class WideLayer(WideModule):
                  f"nw.pack({name}.chunk({self.n}, {dim})), and nw.unpack of the result")
 
     def _first_of_packed(self, form, names, dim):
-        """The first input, where one model takes what the inputs have of it if they are packed along `dim`."""
+        """One model's slice of inputs packed along `dim`, if the model accepts it, else None."""
         own, first = [], None
         for name, t in zip(names, form.tensors):
             if not is_rope(name):
@@ -161,8 +161,8 @@ def is_rope(name):
 
 def from_modules(modules: Sequence[nn.Module], strategy: str | None = None, *, target: str | None = None,
                  options: Options | None = None) -> WideLayer:
-    """N separate layers or blocks as one wide module, by a strategy that `workbench list` names; none, or "auto": the
-    engine chooses. `target`: the primitive or block that they are, where their class is not the one of torch.nn."""
+    """Makes one wide module of N layers or blocks, using a strategy from `workbench list`; with None or "auto" the
+    engine chooses. `target`: the primitive or block that they implement, if their class is not torch.nn's."""
     if target is not None and target not in TARGETS:
         near = difflib.get_close_matches(str(target), TARGETS, 1)
         fail("from_modules", "target", target, "the name of a primitive or block",
@@ -199,7 +199,7 @@ def made(cls: type[WideLayer], thing: str, modules: Any, target: str | None, str
 
 
 def forced(thing: str, module: nn.Module, target: str, strategy: str | None) -> dict[str, str]:
-    """What a strategy of a target forces: primitive to strategy."""
+    """The strategies that a target's strategy forces, by primitive."""
     if strategy in (None, "auto"):
         return {}
     if strategy in FOR_ALL:

@@ -1,4 +1,4 @@
-"""Each model's own loss, and its own gradient's norm."""
+"""Losses and gradient clipping for each model separately."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +16,10 @@ _MEANS = {F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_
 
 
 def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """`loss` of each model: a function of tensors `[N, ...]` that gives `[N]`. Its sum has every model's own gradient.
+    """Turns a loss of one model into a function of tensors `[N, ...]` that returns `[N]`. The gradient of its sum is each
+    model's own gradient.
 
-    `nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()`. What has no dimension for models (a number, a tensor
+    `nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()`. Arguments without a dimension for models (a number, a tensor
     among the keyword arguments) is the same for all.
     """
     def of_each(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -33,7 +34,7 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         dims = tuple(0 if isinstance(a, torch.Tensor) else None for a in args)
         try:
             made = torch.vmap(lambda *own: loss(*own, **kwargs), in_dims=dims, randomness="different")(*args)
-        except RuntimeError:  # vmap takes nothing whose size depends on data
+        except RuntimeError:  # vmap refuses losses with sizes that depend on data
             own = [[a if d is None else a[i] for a, d in zip(args, dims)] for i in range(len(tensors[0]))]
             made = torch.stack([loss(*each, **kwargs) for each in own])
         if made.dim() != 1:
@@ -43,7 +44,7 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 
 def _plain(tensor):
-    """Whether it is seen by autograd's backward pass alone, as the losses of `_core` ask. torch.compile sees PyTorch's operators."""
+    """Whether autograd alone looks at the tensor, as `_core`'s losses require: no torch.compile, vmap or trace."""
     return (not torch.compiler.is_dynamo_compiling() and type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
             and tensor.dtype in (torch.float32, torch.float64, torch.long)
             and not tensor.is_neg() and torch._C._functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
@@ -51,7 +52,7 @@ def _plain(tensor):
 
 
 def _quickly(loss, args, kwargs):
-    """PyTorch's own means over all but the first dimension by one call for all models; None where it is none of those."""
+    """Computes a common PyTorch loss with mean reduction for all models in one call; None for any other loss."""
     if len(args) != 2 or not all(isinstance(a, torch.Tensor) for a in args):
         return None
     out, target = args
@@ -71,7 +72,7 @@ def _quickly(loss, args, kwargs):
 
 
 def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0) -> torch.Tensor:
-    """torch.nn.utils.clip_grad_norm_ of each model by its own norm. `max_norm`: a number, or one for each model.
+    """torch.nn.utils.clip_grad_norm_ for each model by its own gradient norm. `max_norm`: one number, or one per model.
     Returns the norms, `[N]`."""
     if not isinstance(wide, WideModule):
         fail("clip_grad_norm_", "module", type(wide).__name__, "a wide module", "torch.nn.utils.clip_grad_norm_")

@@ -1,4 +1,4 @@
-"""What PyTorch has for one model and would mix the parameters of several: refused by name."""
+"""Makes PyTorch functions that would mix the parameters of several models raise Error."""
 
 import functools
 
@@ -12,7 +12,7 @@ from .optim import INSTEAD
 
 
 def _wide_among(parameters):
-    """Whether any is of a wide module of several models."""
+    """Whether any parameter belongs to a wide module of several models."""
     ids = {id(p) for p in parameters}
     return any(id(p) in ids for wide in list(LIVE) if wide.n > 1 for p in wide.parameters())
 
@@ -29,7 +29,7 @@ register_optimizer_step_pre_hook(_look)
 
 
 def _guarded(plain):
-    """torch.nn.utils.clip_grad_norm_, which would clip all models by their norm as one."""
+    """Guards torch.nn.utils.clip_grad_norm_, which would clip all models by one common norm."""
     @functools.wraps(plain)
     def clip_grad_norm_(parameters, *args, **kwargs):
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)

@@ -23,18 +23,18 @@ from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed
 from .tracing import refuse, refuse_traces
 
-COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
-KEEPING = threading.Lock()  # of what is compiled: threads look it up and throw it out
-os.register_at_fork(after_in_child=lambda: globals().update(  # nobody lets go of them there
+COMPILING = threading.RLock()  # recordings set the process's random state and flags
+KEEPING = threading.Lock()  # guards the caches of compiled programs
+os.register_at_fork(after_in_child=lambda: globals().update(  # locks held at a fork are never released in the child
     COMPILING=threading.RLock(), KEEPING=threading.Lock()))
 LIVE = weakref.WeakSet()  # all wide modules
 UNSEEN = ("a wide module is compiled already: torch.compile runs it as it is, between what it compiles, which fullgraph=True "
           "and torch.export do not allow; try it without them")
-MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
+MOST_FORMS = 32  # call signatures kept compiled: non-tensor arguments, modes, dtypes
 
 
 class Branch(nn.Module):
-    """A part of the tree of names that the models have. Its mode is that of the models' own part."""
+    """One submodule in the models' tree of names. Its train/eval mode applies to that submodule of all models."""
 
     def __init__(self, wide, path):
         super().__init__()
@@ -51,24 +51,24 @@ class Branch(nn.Module):
 
 
 class WideModule(nn.Module):
-    """N models of one architecture: inputs `[N, ...]` in, what the model gives `[N, ...]` out.
+    """N models of one architecture: takes inputs `[N, ...]` and returns the models' outputs `[N, ...]`.
 
-    `parameters()`, `state_dict()` and so on are those of the N models stacked, `[N, ...]`, under the
-    names that one model has; what all models hold as one and the same tensor is there once, without N.
-    Weights are read anew in every call, however they were written to, unless `freeze()` was called.
+    `parameters()`, `state_dict()` and so on give the stacked tensors of the N models, `[N, ...]`, under the
+    names of one model; a tensor that all models share (the same object) is there once, without N.
+    Every call uses the current values of the weights, unless `freeze()` was called.
     """
 
-    _unseen = None  # `_call` as torch.compile runs it: eagerly, between what it compiles
-    _strict = False  # whether a strategy that does not apply is refused, where another would take its place
+    _unseen = None  # `_call` as torch.compile sees it: run eagerly, with a graph break
+    _strict = False  # True: a strategy that does not apply is an error instead of a fallback
 
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
         super().__init__()
-        # Past nn.Module's registration: these are not part of the state.
+        # Bypasses nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
                              _fixed=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
-        if WideModule._unseen is None:  # not before: it loads torch.compile
+        if WideModule._unseen is None:  # late, because it imports torch.compile
             WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
         LIVE.add(self)
         for path, _ in model.named_modules():
@@ -115,8 +115,8 @@ class WideModule(nn.Module):
             vars(at).setdefault("_unregistered", {})[slot.leaf] = tensor
 
     def _find_places(self):
-        """Where each weight stands. Whoever traces or parametrises a module may put another dictionary of its parameters into it,
-        so these are found by name in every call."""
+        """Finds where each weight is stored. Tracing or parametrising a module may replace its dictionary of parameters,
+        so every call looks them up by name."""
         kinds = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}
         self.__dict__["_places"] = [(self._branch(slot.path), kinds[slot.kind], slot.leaf) for slot in self._slots]
 
@@ -147,7 +147,7 @@ class WideModule(nn.Module):
         return () if self._frozen else self._weights()
 
     def _values(self):
-        """What is computed with: the weights, or as they were when they were frozen."""
+        """The weights to compute with: the current ones, or those at the time of `freeze()`."""
         if not self._frozen:
             return self._weights()
         if self._fixed is None:
@@ -156,11 +156,11 @@ class WideModule(nn.Module):
         return self._fixed
 
     def _call(self, args, kwargs, weights, take):
-        """A call on what `weights` gives; `take` gets those that it changes."""
+        """Runs a call with the tensors that `weights()` returns; `take` receives the ones that it changes."""
         if torch.compiler.is_dynamo_compiling():
             return self._unseen(self, args, kwargs, weights, take)
         refuse_traces((args, kwargs))
-        # One tensor in, called like the last time: what was compiled then serves at once.
+        # Fast path: one tensor in, same kind of call as the last one.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
         if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
             (core, recorder), tensors, dims = self._quick, args, (0,)
@@ -174,7 +174,7 @@ class WideModule(nn.Module):
         self.__dict__.update(_latest=core, _recorder=recorder)
         recorder.user = self._own_name
         try:
-            with self._turn:  # the next call begins with the buffers that this one leaves
+            with self._turn:  # the next call needs the buffers that this call updates
                 outputs, changed = core.run(tensors, weights())
                 take(changed)
         except Exception as error:
@@ -189,8 +189,8 @@ class WideModule(nn.Module):
                 self._fixed[k].copy_(value)
 
     def at(self, ids: Any, rows: bool = False) -> "Some | Routed":
-        """The models with these numbers, known at run time, to be called as the whole: `wide.at(ids)(x)`. With `rows` the
-        numbers are of a batch's rows: `wide.at(ids, rows=True)(x)` sends row b of `x` `[B, ...]` to model `ids[b]`."""
+        """Selects models by numbers known only at run time: `wide.at(ids)(x)`, `x` `[len(ids), ...]`. With `rows` the
+        numbers belong to a batch's rows: `wide.at(ids, rows=True)(x)` sends row b of `x` `[B, ...]` to model `ids[b]`."""
         ids = torch.as_tensor(ids)
         if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
             fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")
@@ -203,7 +203,7 @@ class WideModule(nn.Module):
         return Routed(self, ids) if rows else Some(self, ids)
 
     def _of_some(self, k):
-        """What computes k of the models; its own weights are not looked at."""
+        """A wide module for k models, to be called with weights given by the caller."""
         with KEEPING:
             made = self._some.get(k)
         if made is None:
@@ -218,7 +218,7 @@ class WideModule(nn.Module):
         return made
 
     def _prepare(self, form, dims):
-        """Compiles for such a call of all models."""
+        """Compiles a program for this kind of call of all models."""
         core, recorder = self._core(form, dims)
         self.__dict__.update(_latest=core, _recorder=recorder)
         try:
@@ -229,7 +229,7 @@ class WideModule(nn.Module):
         return core, recorder
 
     def _dims(self, form):
-        """For each tensor of the call the dimension that counts models, or None."""
+        """For each tensor of the call the dimension of the models, or None if they share it."""
         if self._in_dims == 0:
             return (0,) * len(form.tensors)
         args, kwargs = pytree.tree_unflatten(list(range(len(form.rest))), form.spec)
@@ -245,7 +245,7 @@ class WideModule(nn.Module):
         return tuple(d for d, rest in zip(flat, form.rest) if rest is None)
 
     def _core(self, form, dims):
-        """What is compiled for such a call: its form, the submodules' modes, autocast."""
+        """The compiled program for a kind of call: its form, the submodules' modes, autocast."""
         if self._modes is None:
             self.__dict__["_modes"] = modes(self._model)
         key = form.key(), dims, self._modes, _autocast()
@@ -260,7 +260,7 @@ class WideModule(nn.Module):
         return found
 
     def _kept(self, key):
-        """What was compiled for a kind of call, from now on the last one used, or None."""
+        """The compiled program for a kind of call, marked as most recently used; None if there is none."""
         with KEEPING:
             if key in self._cores:
                 self._cores.move_to_end(key)
@@ -292,7 +292,7 @@ class WideModule(nn.Module):
         return core, recorder
 
     def _make_own(self, names):
-        """What forward writes to is every model's own, also where all hold the same values so far."""
+        """Gives every model its own copy of the shared tensors that forward writes to."""
         for k, (slot, (at, kind, leaf)) in enumerate(zip(self._slots, self._places)):
             if slot.name not in names or not self._shared[k]:
                 continue
@@ -310,7 +310,7 @@ class WideModule(nn.Module):
         return self._latest
 
     def _with_own_weights(self):
-        """The last program, which has the weights of its last call: a copy's, where that was called since."""
+        """The program of the last call, with this module's weights set again: a copy of the module may have used it since."""
         core = self._last()
         if self._recorder.user not in (None, self._own_name):
             fail("wide", "weights", "those of a copy that was called since", "this module's own", "a call of this one first")
@@ -320,23 +320,23 @@ class WideModule(nn.Module):
 
     @property
     def coverage(self) -> Coverage:
-        """How every operator was made wide: a strategy, vmap, once for all, or one by one with the reason."""
+        """How every operator was made wide: by a strategy, by vmap, once for all models, or per model with the reason."""
         return Coverage(self._last().coverage())
 
     def explain(self) -> Steps:
-        """The steps of the wide program with what each takes."""
+        """The steps of the wide program with the time of each."""
         return Steps(self._last().explain())
 
     def plan(self) -> str:
-        """The lowering in words."""
+        """The lowering's plan as text."""
         return self._last().plan()
 
     def program(self) -> str:
-        """The wide program after the passes."""
+        """The wide program after all passes, as text."""
         return self._last().program()
 
     def validate(self, rtol: float = 0.0) -> Validation:
-        """Against N separate models in float64: values, isolation of models, their order. Also says which models start
+        """Compares with N separate models in float64: values, isolation and order of the models. Also says which start
         equal, and which parameters they share."""
         held_once = tuple(slot.name for slot, shared in zip(self._slots, self._shared) if shared and slot.kind == "parameter")
         return Validation(**self._with_own_weights().validate(rtol), equal=self._equal(), held_once=held_once)
@@ -358,9 +358,9 @@ class WideModule(nn.Module):
         return tuple(sorted(found))
 
     def benchmark(self, *args: Any, budget_s: float = 1.5, seed: int = 0, compiled: bool = False, **kwargs: Any) -> Benchmark:
-        """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the
+        """Times the wide call, its weights frozen as by `freeze()`, beside `loop` and `threads` of the
         separate modules and torch.vmap over them; with `compiled` also beside torch.compile of one module,
-        called N times, and of the vmap. `budget_s` seconds for each; checked before and after."""
+        called N times, and of the vmap. `budget_s` seconds for each; results are checked before and after."""
         form = Form((args, kwargs))
         dims = self._dims(form)
         core, recorder = self._prepare(form, dims)
@@ -381,8 +381,8 @@ class WideModule(nn.Module):
     # ------------------------------------------------------------------ state
 
     def freeze(self, on: bool = True) -> "WideModule":
-        """Weights are fixed from here on: packed and folded once, not in every call. What is written to
-        them afterwards counts from the next `freeze()`, `load_state_dict`, `to` or `train`."""
+        """Fixes the weights: they are packed and folded once instead of in every call. Later changes to
+        them take effect at the next `freeze()`, `load_state_dict`, `to` or `train`."""
         self.__dict__["_frozen"] = on
         self._forget()
         self._values()
@@ -408,10 +408,10 @@ class WideModule(nn.Module):
         return said
 
     def _take_dtypes(self):
-        """After `assign=True`: the model that is recorded has the dtypes of the weights that were assigned."""
+        """After `assign=True`: gives the model that is recorded the dtypes of the assigned weights."""
         if all(slot.of(self._model).dtype == w.dtype for slot, w in zip(self._slots, self._weights())):
             return
-        self.__dict__["_model"] = copy.deepcopy(self._model)  # copies of this module record with the other one
+        self.__dict__["_model"] = copy.deepcopy(self._model)  # copies of this module share the old one
         for slot, weight in zip(self._slots, self._weights()):
             own = slot.of(self._model)
             own.data = own.data.to(weight.dtype)
@@ -419,7 +419,7 @@ class WideModule(nn.Module):
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        # Compiled again where it is needed.
+        # Compiled programs are not copied; they are made again when needed.
         state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed=None, _rows_apart=None)
         state["_places"] = state["_turn"] = state["_own_name"] = None
         return state
@@ -427,7 +427,7 @@ class WideModule(nn.Module):
     def __deepcopy__(self, memo):
         other = memo[id(self)] = type(self).__new__(type(self))
         other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        if not self._frozen:  # what is compiled holds no weights, and serves both
+        if not self._frozen:  # compiled programs hold no weights, so both modules can use them
             with KEEPING:
                 other._cores.update(self._cores)
         return other
@@ -439,14 +439,14 @@ class WideModule(nn.Module):
         self._find_places()
 
     def __dir__(self):
-        """Without `coverage` where none is yet: torch.jit.trace asks for all that is listed."""
+        """Leaves out `coverage` before the first call: torch.jit.trace reads every attribute listed."""
         return [name for name in super().__dir__() if name != "coverage" or self._latest is not None]
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, i: int) -> "One":
-        """Model i: its `state_dict()`, `load_state_dict()` and `module()`."""
+        """Model i, with `state_dict()`, `load_state_dict()` and `module()`."""
         if not -self.n <= i < self.n:
             raise IndexError(f"[wide] model: got {i}, expected {-self.n} to {self.n - 1}; try 0")
         return One(self, i % self.n)
@@ -467,7 +467,7 @@ class WideModule(nn.Module):
 
 
 class Some:
-    """Some of the N models, `wide.at(ids)`: called as the whole is, with as many in front as there are ids."""
+    """Some of the N models, `wide.at(ids)`: called like the wide module, with dimension 0 of size len(ids)."""
 
     def __init__(self, wide, ids):
         self._wide, self._ids = wide, ids
@@ -505,13 +505,13 @@ class One:
             yield slot, weight.detach() if shared else weight.detach()[self._index]
 
     def state_dict(self) -> OrderedDict[str, torch.Tensor]:
-        """As the model itself gives it; views of the wide tensors."""
+        """The model's state_dict; its tensors are views of the wide tensors."""
         names = {slot.name: tensor for slot, tensor in self._own()}
         ties = aliases_of(self._wide._model, self._wide._slots)
         return OrderedDict((name, names[ties.get(name, name)]) for name in self._wide._model.state_dict())
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Writes this model's weights alone. Refuses names or shapes that are not the model's."""
+        """Writes the weights of this model only. Raises Error for other names or shapes than the model's."""
         own = self.state_dict()
         for name in sorted(own.keys() ^ state.keys()):
             fail("load_state_dict", name, "none" if name in own else "a tensor",
@@ -542,23 +542,23 @@ class One:
                 target.copy_(tensor)
 
     def module(self) -> nn.Module:
-        """A model of its own with these weights."""
+        """A separate nn.Module with a copy of these weights."""
         own = self._wide._one_model()
         self._write(own)
         return own
 
 
 class CacheInfo(NamedTuple):
-    """What is kept compiled for the wide modules that are alive."""
+    """Counts of the compiled programs kept for all live wide modules."""
 
     modules: int
-    programs: int  # one for each size of inputs and each mode, gradients apart
-    bytes: int  # their working memory, and weights that were packed
-    compiled: int  # programs so far, also those that were dropped for others
+    programs: int  # one for each input size and mode; those for gradients count separately
+    bytes: int  # their working memory and packed weights
+    compiled: int  # programs compiled so far, evicted ones included
 
 
 def cache_info() -> CacheInfo:
-    """Of each kind of call `Options.signatures` sizes are kept, of 32 kinds; those used least recently go."""
+    """CacheInfo for the process. At most 32 kinds of calls with `Options.signatures` sizes each are kept (LRU)."""
     live = list(LIVE)
     with KEEPING:
         cores = {id(core): core for wide in live for core, _ in wide._cores.values()}
@@ -567,7 +567,7 @@ def cache_info() -> CacheInfo:
 
 
 def moved(tensor, source, target):
-    """With a dimension of `in_dims` elsewhere."""
+    """Moves the dimension of the models as `in_dims` says."""
     try:
         return tensor.movedim(source, target)
     except IndexError:

@@ -1,5 +1,5 @@
-"""Optimisers of N models, each with its own learning rate and other numbers. Those that work number by number are the
-kernels that `workbench train` uses."""
+"""Optimisers of N models, each with its own learning rate and other hyperparameters. The elementwise ones use the
+same kernels as `workbench train`."""
 
 import math
 
@@ -9,15 +9,16 @@ from . import _core
 from .errors import fail
 from .module import WideModule
 
-# By name: hyperparameters (name, default, least, most), and states (name, what they are kept with).
+# By name: hyperparameters (name, default, minimum, maximum) and states (name, the option that needs
+# it).
 _TABLE = {**_core.optimizers(), "muon": ([("lr", 1e-3, 0, 1e300), ("weight_decay", 0.1, 0, 1e300), ("momentum", 0.95, 0, 1),
                                           ("nesterov", 1, 0, 1)], [("momentum_buffer", "")])}
-_OTHER_STEPS = ("amsgrad", "maximize", "centered")  # switches of torch's optimisers that these have not
+_OTHER_STEPS = ("amsgrad", "maximize", "centered")  # options of torch's optimisers that are not supported
 
 
 class PerModel:
-    """One number for each model, where torch.optim has one. Schedulers multiply and add; what has to be one number for
-    all, as in a comparison, is refused."""
+    """One number for each model in place of torch.optim's one. Supports the arithmetic of schedulers; uses that need a single
+    number, such as a comparison, raise Error."""
 
     def __init__(self, values):
         self.values = tuple(float(v) for v in values)
@@ -76,7 +77,7 @@ class _Optimizer(torch.optim.Optimizer):
     Every hyperparameter is a number, or one for each model."""
 
     _name = ""
-    _split = {}  # argument to the kernel's names: betas
+    _split = {}  # an argument to the kernel's names, such as betas
 
     def __init__(self, wide, params, values, for_all=None):
         """`values`: hyperparameters that may be one for each model; `for_all`: those that are one for all."""
@@ -84,7 +85,7 @@ class _Optimizer(torch.optim.Optimizer):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
         self.n, self._own = wide.n, dict(wide.named_parameters())
         self._of_all = [p for p, shared in zip(wide._weights(), wide._shared) if shared]
-        self._hyper = {}  # by group: what it was made of, and `[N, H]`
+        self._hyper = {}  # by group: the values it was made of, and the tensor `[N, H]`
         names, states = _TABLE[self._name]
         self._hyperparameters, self._states = names, states
         defaults = {key: self._value(key, v) for key, v in values.items()}
@@ -92,7 +93,7 @@ class _Optimizer(torch.optim.Optimizer):
         super().__init__(wide.parameters() if params is None else params, {**defaults, **(for_all or {})})
 
     def _value(self, name, value):
-        """A number, or one for each model, of a hyperparameter."""
+        """Checks a hyperparameter's value: a number, or one for each model."""
         if name in self._split:
             if not hasattr(value, "__len__") or len(value) != len(self._split[name]):
                 fail("nw.optim", name, value, f"{len(self._split[name])} numbers", "(0.9, 0.999)")
@@ -124,18 +125,18 @@ class _Optimizer(torch.optim.Optimizer):
         group = {**group, "params": [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)}
         names = {id(p): name for name, p in self._own.items()}
         for p in group["params"]:
-            p = p[1] if isinstance(p, tuple) else p  # with its name
-            if id(p) not in names:  # its first dimension need not count these models
+            p = p[1] if isinstance(p, tuple) else p  # a pair (name, parameter)
+            if id(p) not in names:  # its first dimension may not be the models of this wide module
                 fail("nw.optim", "params", f"{tuple(p.shape)} that the wide module has not", "some of its parameters",
                      "torch.optim for others")
             self._look_at(names[id(p)], p)
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
 
     def _look_at(self, name, parameter):
-        """Refuses a parameter that this optimiser has no step for."""
+        """Raises Error for a parameter that this optimiser cannot step."""
 
     def _values(self, group):
-        """By the kernel's names. A list that was put in place of a number stays as PerModel."""
+        """A group's hyperparameters by the kernel's names. A list that the user wrote into the group becomes PerModel."""
         values = {}
         for key in self._keys:
             parts = group[key] if key in self._split else (group[key],)
@@ -159,7 +160,7 @@ class _Optimizer(torch.optim.Optimizer):
         return known[1]
 
     def load_state_dict(self, state_dict):
-        """Of this class, or of torch's optimiser of this name."""
+        """Loads a state_dict of this class or of torch's optimiser with this name."""
         asked = {key for group in state_dict["param_groups"] for key in _OTHER_STEPS if group.get(key)}
         if asked:
             fail("nw.optim", sorted(asked)[0], "a state made with it", "one made without", "torch.optim over wide.parameters()")
@@ -173,7 +174,7 @@ class _Optimizer(torch.optim.Optimizer):
                 loss = closure()
         shared = {id(p) for p in self._of_all}
         all_values = [self._values(group) for group in self.param_groups]
-        # All before any step is taken: a wrong number raises.
+        # Checks all groups before the first step: a wrong number raises Error.
         hypers = [self._hyper_of(index, values) for index, values in enumerate(all_values)]
         for group, values, hyper in zip(self.param_groups, all_values, hypers):
             kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
@@ -197,7 +198,7 @@ class _Optimizer(torch.optim.Optimizer):
         return loss
 
     def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
-        """`shared`: which parameters are one for all models; `kept`: which of the states there are; `hyper`: as `_hyper_of`."""
+        """`shared`: which parameters all models share; `kept`: which states exist; `hyper`: from `_hyper_of`."""
         _core.optimizer_step(self._name, parameters, gradients, states, steps, shared, kept, hyper)
 
 
@@ -206,7 +207,7 @@ def _any(value):
 
 
 class SGD(_Optimizer):
-    """torch.optim.SGD of every model."""
+    """torch.optim.SGD for N models; every hyperparameter is a number or one per model."""
 
     _name = "sgd"
 
@@ -216,7 +217,7 @@ class SGD(_Optimizer):
 
 
 class Adam(_Optimizer):
-    """torch.optim.Adam of every model."""
+    """torch.optim.Adam for N models; every hyperparameter is a number or one per model."""
 
     _name, _split = "adam", {"betas": ("beta1", "beta2")}
 
@@ -225,7 +226,7 @@ class Adam(_Optimizer):
 
 
 class AdamW(_Optimizer):
-    """torch.optim.AdamW of every model."""
+    """torch.optim.AdamW for N models; every hyperparameter is a number or one per model."""
 
     _name, _split = "adamw", {"betas": ("beta1", "beta2")}
 
@@ -234,7 +235,7 @@ class AdamW(_Optimizer):
 
 
 class RMSprop(_Optimizer):
-    """torch.optim.RMSprop of every model."""
+    """torch.optim.RMSprop for N models; every hyperparameter is a number or one per model."""
 
     _name = "rmsprop"
 
@@ -244,7 +245,7 @@ class RMSprop(_Optimizer):
 
 
 class Lion(_Optimizer):
-    """Lion (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms) of every model."""
+    """Lion (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms) for N models."""
 
     _name, _split = "lion", {"betas": ("beta1", "beta2")}
 
@@ -253,12 +254,12 @@ class Lion(_Optimizer):
 
 
 class Muon(_Optimizer):
-    """torch.optim.Muon of every model: each model's weights `[out, in]` take a step along their momentum made orthogonal
+    """torch.optim.Muon for N models: each model's weights `[out, in]` take a step along their momentum made orthogonal
     (Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks), in bfloat16 as PyTorch computes it.
 
-    For matrices alone: `nw.optim.Muon(wide, params=[...])` with those, and `nw.optim.AdamW(wide, params=[...])` with biases,
+    For matrices only: `nw.optim.Muon(wide, params=[...])` with those, and `nw.optim.AdamW(wide, params=[...])` with biases,
     embeddings and the rest. `ns_coefficients`, `eps`, `ns_steps` and `adjust_lr_fn` ("original", "match_rms_adamw") are one
-    for all models. The program `workbench train` does not have it."""
+    for all models. `workbench train` does not have this optimiser."""
 
     _name = "muon"
 
@@ -281,7 +282,7 @@ class Muon(_Optimizer):
 
     def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
         lr, decay, momentum, nesterov = hyper.T.unsqueeze(-1).unsqueeze(-1)
-        for of_all, p in zip(shared, parameters):  # all before any step is taken
+        for of_all, p in zip(shared, parameters):  # check all before the first step
             if p.dtype not in (torch.float32, torch.float64):
                 fail("nw.optim", "parameter", p.dtype, "float32 or float64", "torch.optim")
             if of_all and len(hyper) > 1:
@@ -298,7 +299,7 @@ class Muon(_Optimizer):
 
 
 def _orthogonal(matrices, coefficients, eps, steps):
-    """Of each of the matrices `[N, R, C]` one whose singular values are near 1, by a quintic Newton-Schulz iteration."""
+    """Orthogonalises each of the matrices `[N, R, C]`: singular values near 1, by a quintic Newton-Schulz iteration."""
     a, b, c = coefficients
     turned = matrices.shape[1] > matrices.shape[2]
     x = (matrices.mT if turned else matrices).bfloat16()
@@ -309,5 +310,6 @@ def _orthogonal(matrices, coefficients, eps, steps):
     return x.mT if turned else x
 
 
-# Of torch.optim, by name: what mixes the parameters of several models, and what keeps them apart.
+# Optimisers of torch.optim that would mix the parameters of several models, and what to use
+# instead.
 INSTEAD = {"Adafactor": Adam, "LBFGS": Adam, "Muon": Muon}

@@ -11,26 +11,26 @@ from .errors import fail
 EAGER = ("nw.Options(mode='eager') runs PyTorch's operators one by one; what 'eager' meant before, a program that is "
          "planned ahead, is mode 'default'")
 NO_GRAPHS = "mode reduce-overhead captures CUDA graphs; on the CPU mode default runs instead"
-told = set()  # notes that this process has given
+told = set()  # notes already printed by this process
 
 
 @dataclasses.dataclass
 class Options:
-    """Start from a preset, then change what is to be changed: `dataclasses.replace(o, threads=2)`."""
+    """How models are compiled. Start from a preset and change fields: `dataclasses.replace(o, threads=2)`."""
 
     # "default", "eager", "reduce-overhead" or "max-autotune", as app/python/reference.md tells them apart;
     # None: the quickest that starts at once
     mode: str | None = "default"
-    threads: int = 0  # 0: as many as PyTorch uses
+    threads: int = 0  # 0: PyTorch's number
     tune: bool = True  # measure what is fastest; False: guess
     autotune_s: float = 5.0  # mode "max-autotune": seconds of measuring beyond what "default" does
-    strategies: dict[str, str] = dataclasses.field(default_factory=dict)  # primitive to strategy
+    strategies: dict[str, str] = dataclasses.field(default_factory=dict)  # forced strategies, by primitive
     passes_off: set[str] = dataclasses.field(default_factory=set)
-    verify: bool = False  # the program after every pass
-    verbose: bool = False  # say what was done, on stderr
-    validate: bool = False  # against float64 after compiling; a wrong program is refused
-    rtol: float = 0.0  # of that; 0: the dtype's own
-    signatures: int = 8  # input sizes kept compiled, the oldest goes
+    verify: bool = False  # verify the program after every pass
+    verbose: bool = False  # print what was done on stderr
+    validate: bool = False  # compare with float64 after compiling; raise Error if wrong
+    rtol: float = 0.0  # relative tolerance of validate; 0: that of the dtype
+    signatures: int = 8  # number of input sizes kept compiled (LRU)
 
     def __post_init__(self):
         if self.mode == "eager":
@@ -44,17 +44,17 @@ class Options:
 
     @classmethod
     def fast(cls):
-        """reduce-overhead on a CUDA device, default on the CPU; without a check."""
+        """Mode reduce-overhead on a CUDA device, default on the CPU; no validation."""
         return cls(mode=None)
 
     @classmethod
     def debug(cls):
-        """Says what it does; the program is verified after every pass."""
+        """Verbose; the program is verified after every pass."""
         return cls(verify=True, verbose=True)
 
     @classmethod
     def safe(cls):
-        """Validated against N separate float64 runs; a wrong program is refused."""
+        """Validates against N separate float64 runs; raises Error if the program is wrong."""
         return cls(validate=True)
 
     def _core(self, *, frozen, input_names, shared_inputs):
@@ -70,7 +70,7 @@ class Options:
 
 
 def _tell(note):
-    """A warning, once in a process."""
+    """Prints a warning, once per process."""
     if note not in told:
         told.add(note)
         warnings.warn(note, stacklevel=4)

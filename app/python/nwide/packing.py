@@ -1,4 +1,4 @@
-"""Between separate models' tensors and wide ones."""
+"""Stacks separate models' tensors to wide ones, and splits them again."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from .errors import fail
 
 
 def pack(separate: Iterable[Any]) -> Any:
-    """N models' inputs, nested alike, to wide ones `[N, ...]`; what is no tensor must be the same for all."""
+    """Stacks N models' inputs, nested alike, to wide ones `[N, ...]`. Values that are no tensors must be equal."""
     separate = list(separate)
     if not separate:
         fail("pack", "models", "none", "at least one", "a tensor for each model")
@@ -38,8 +38,8 @@ def pack(separate: Iterable[Any]) -> Any:
 
 
 def unpack(wide: Any, n: int | None = None) -> list[Any]:
-    """Wide tensors, nested in any way, to a list with each model's own, as views. `n`, where given, is
-    how many there must be."""
+    """Splits wide tensors, nested in any way, into a list of each model's own, as views. `n`, if given, is
+    the expected number of models."""
     leaves, spec = pytree.tree_flatten(wide)
     counts = {t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()}
     if len(counts) != 1:

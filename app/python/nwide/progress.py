@@ -1,4 +1,4 @@
-"""Long work says what it is at, by tqdm where that is installed and somebody watches."""
+"""Progress of long work, by tqdm if it is installed and stderr is a terminal or notebook."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ try:
 except ImportError:
     tqdm = None
 
-AFTER_S = 1.0  # what is over sooner shows nothing
+AFTER_S = 1.0  # shorter work shows nothing
 EVERY_S = 0.25
 
 
@@ -18,7 +18,7 @@ def _watched():
 
 class Progress:
     """`with Progress("compiling") as progress: ...; progress("timing loop")`. Goes on while the engine
-    computes, since that lets go of the interpreter."""
+    computes, since the engine releases the GIL."""
 
     def __init__(self, text):
         self._text = text

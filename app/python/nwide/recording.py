@@ -1,4 +1,4 @@
-"""Running a model so that the engine sees what it does."""
+"""Runs a model so that the engine can record its operators."""
 
 import contextlib
 import copy
@@ -21,7 +21,7 @@ HERE = __name__.rpartition(".")[0]
 
 
 class Form:
-    """How a call's tensors lie among its arguments or results; what is no tensor is part of the form."""
+    """The nesting of a call's arguments or results: the places of their tensors, and all non-tensor values."""
 
     def __init__(self, tree):
         leaves, self.spec = pytree.tree_flatten(tree)
@@ -36,7 +36,7 @@ class Form:
         return pytree.tree_unflatten([next(left) if r is None else r[0] for r in self.rest], self.spec)
 
     def call(self, tensors):
-        """Arguments as a model takes them: positional and named."""
+        """Rebuilds a call's positional and keyword arguments from its tensors."""
         return pytree.tree_map_only(Constant, lambda constant: constant.tensor, self.build(tensors))
 
     def key(self):
@@ -55,7 +55,7 @@ def _hashable(value):
 
 
 def argument_names(model, form):
-    """A name for each tensor among the arguments: forward's own, and the way into it where they are nested."""
+    """A name for each tensor argument: that of forward's argument, followed by the path inside it if nested."""
     args, kwargs = pytree.tree_unflatten(list(range(len(form.rest))), form.spec)
     try:
         bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
@@ -80,7 +80,7 @@ def argument_names(model, form):
 
 @contextlib.contextmanager
 def untouched_randomness(seed):
-    """Draws inside begin from `seed`; those outside go on as if nothing had been drawn."""
+    """A context with random numbers from `seed`; restores the random state afterwards."""
     states = [(random.setstate, random.getstate())]
     random.seed(seed)
     numpy = sys.modules.get("numpy")
@@ -98,7 +98,7 @@ def untouched_randomness(seed):
 
 @contextlib.contextmanager
 def torch_threads(count):
-    """Inside, PyTorch's own operators use so many threads; 0, and what is no number of threads, changes nothing."""
+    """A context in which PyTorch's operators use `count` threads; 0 or no integer changes nothing."""
     before = torch.get_num_threads()
     if type(count) is not int or count < 1 or count == before:
         yield
@@ -112,7 +112,7 @@ def torch_threads(count):
 
 @contextlib.contextmanager
 def as_for_export(on):
-    """The flag by which libraries leave out checks of their inputs' values."""
+    """Sets torch.export's flag, with which libraries skip checks of their inputs' values."""
     if not on:
         yield
         return
@@ -125,7 +125,7 @@ def as_for_export(on):
 
 
 class WithoutNumpy:
-    """While it lives, what is recorded refuses to give NumPy memory, which it does not have. Threads may overlap."""
+    """A context in which recorded tensors, which have no memory, refuse to become NumPy arrays. Threads may overlap."""
 
     _lock, _count, _plain = threading.Lock(), 0, torch.Tensor.numpy
 
@@ -185,7 +185,7 @@ class PlainGradients:
     PyTorch's operators does not see. Threads may overlap."""
 
     _lock, _count, _hook = threading.Lock(), 0, torch.Tensor.register_hook
-    _plain = {"apply": torch.autograd.Function.__dict__["apply"]}  # as it stands, bound to no class
+    _plain = {"apply": torch.autograd.Function.__dict__["apply"]}  # the raw attribute, bound to no class
 
     def __enter__(self):
         self.on = torch.is_grad_enabled()
@@ -220,7 +220,7 @@ class PlainGradients:
 
 
 def modes(model):
-    """Which of its modules are in training."""
+    """The train/eval mode of each submodule."""
     return tuple(m.training for m in model.modules())
 
 
@@ -231,15 +231,15 @@ def set_modes(model, training):
 
 
 class Recorder:
-    """One model's forward as a function of tensors in a row. `arguments`: the form of a call."""
+    """One model's forward as a function of a flat list of tensors. `arguments`: the form of a call."""
 
     def __init__(self, model, arguments, exporting=False):
         self.model, self.arguments, self.exporting = model, arguments, exporting
-        self.modes = modes(model)  # copies of a wide module may be in others by the time of a call
+        self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
         self.results = {}  # form of the results, by the inputs' shapes
-        self.place, self.printed = "", False  # where the last call failed, and whether there a tensor was to be text
-        self.counted = ""  # a number or text among the attributes that a call changed
-        self.user = None  # which wide module called the program last, by a name of its own
+        self.place, self.printed = "", False  # where the last call failed, and whether it was printing a tensor
+        self.counted = ""  # the name of a number or text attribute that a call changed
+        self.user = None  # a key of the wide module that called the program last
         self.names = argument_names(model, arguments)
 
     def __call__(self, tensors):
@@ -258,7 +258,7 @@ class Recorder:
                     refuse_hidden("forward", "result", rest and rest[0])
         except Exception as error:
             self.place = place_of(error, self.model)
-            self.printed = printing(error)  # which the engine's own error would not tell
+            self.printed = printing(error)  # the engine's error does not tell this
             raise
         finally:
             set_modes(self.model, now)
@@ -289,7 +289,7 @@ class Recorder:
                     fail("forward", f"buffer {f'{path}.{name}'.lstrip('.')}", f"another one of {_said(now)}",
                          f"one of {_said(own)} as before", "to assign one of the same size and dtype")
                 changed.append((own, now))
-        if changed:  # results and other buffers may look at the memory that is written now
+        if changed:  # results and other buffers may share the memory written below
             results.tensors = [t.clone() for t in results.tensors]
             with torch.no_grad():
                 for own, value in [(own, now.clone()) for own, now in changed]:
@@ -297,7 +297,7 @@ class Recorder:
         return results
 
     def _left_behind(self, before):
-        """The first attribute that holds a tensor of the recording; all are put back as they were."""
+        """Restores all attributes; returns the first that held a tensor of the recording."""
         found = ""
         for path, module in self.model.named_modules():
             own = vars(module)
@@ -317,7 +317,7 @@ class Recorder:
         return found
 
     def form_of(self, tensors, dims):
-        """The form of what such inputs of all models give."""
+        """The form of the results for such inputs of all models."""
         if len(self.results) == 1:
             return next(iter(self.results.values()))
         return self.results[tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))]
@@ -328,7 +328,7 @@ def _said(value):
 
 
 def place_of(error, model):
-    """The submodule and the user's line where an exception came from."""
+    """The submodule and the line of the user's code that raised an exception."""
     paths = {id(module): path for path, module in model.named_modules()}
     path, line = "", ""
     for frame, number in traceback.walk_tb(error.__traceback__):
@@ -344,13 +344,13 @@ def place_of(error, model):
 
 
 def explained(error, recorder):
-    """The error of a recording as one of ours, with its place."""
+    """Turns an exception of a recording into an nw.Error that names its place."""
     text = told(error, recorder.printed)
     return Error(f"{text} ({recorder.place})" if recorder.place else text)
 
 
 def placed(error, recorder):
-    """An error of a call as it is raised: one of a recording with its place, one of a hook of autograd's as it is."""
+    """Adds the place to an error of a recording; errors of autograd hooks stay as they are."""
     if not recorder.place and not isinstance(error, RuntimeError):
         return error
     own = explained(error, recorder) if recorder.place or not isinstance(error, Error) else error
@@ -359,8 +359,8 @@ def placed(error, recorder):
 
 
 def record(recorder, tensors, parameters, buffers, seed=0):
-    """What one recording sees, under a seed. Also under inference_mode it records ordinary tensors:
-    functionalization cannot follow changes in place of others."""
+    """Records once under a seed. Records ordinary tensors even under inference_mode:
+    functionalization cannot follow in-place changes of inference tensors."""
     try:
         with torch.inference_mode(False), untouched_randomness(seed):
             return _core.record(recorder, parameters, buffers, tensors, recorder.names)
@@ -369,7 +369,7 @@ def record(recorder, tensors, parameters, buffers, seed=0):
 
 
 def see(model, slots, form, seed=1):
-    """What a recording of one model's call sees, whether it needs the flag of torch.export, and what recorded it."""
+    """Records one model's call. Returns the recording, whether it needs torch.export's flag, and the Recorder."""
     for rest in form.rest:
         refuse_hidden("forward", "argument", rest and rest[0])
     for exporting in (False, True):
@@ -387,7 +387,7 @@ def see(model, slots, form, seed=1):
 
 
 def named(model, slots):
-    """A model's parameters, and its other tensors, by name."""
+    """A model's parameters and its other tensors, two dicts by name."""
     parameters, others = [], []
     for slot in slots:
         (parameters if slot.kind == "parameter" else others).append((slot.name, slot.of(model)))
@@ -409,13 +409,13 @@ def look(model, slots, form):
 
 
 def differ(one, other):
-    """Whether two recordings are of different programs, constants included."""
+    """Whether two recordings differ in program or constants."""
     return one.program != other.program or len(one.constants) != len(other.constants) or not all(
         same_values(a, b) for a, b in zip(one.constants, other.constants))
 
 
 def same_values(a, b):
-    """Whether two tensors hold the same, what is no number included."""
+    """Whether two tensors have equal values; NaN equals NaN."""
     return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.layout == b.layout
                       and bool(((a == b) | ((a != a) & (b != b))).all()))
 
@@ -432,7 +432,7 @@ def batched(model, slots, recorder, tensors, shared, compiled=False):
 
 
 def looped(model, slots, recorder, tensors, shared, compiled=False):
-    """The same one model after the other, as a script with a compiled module does it."""
+    """The same with one model after the other, as in a loop over a (compiled) module."""
     one, state, state_dims, dims = _functional(model, slots, recorder, tensors, shared)
     own = torch.compile(one, dynamic=False) if compiled else one
     n = next(t.shape[0] for t, is_shared in zip(tensors, shared) if not is_shared)
@@ -473,7 +473,7 @@ def _functional(model, slots, recorder, tensors, shared):
 
 
 def _quietly(call, recorder, state):
-    """`call` without gradients, in the faster way to say so that it takes."""
+    """Runs `call` without gradients: under inference_mode if that works, else no_grad."""
     def quietly(quiet, stacked):
         with quiet(), as_for_export(recorder.exporting):
             return call(stacked)
@@ -491,7 +491,7 @@ def _quietly(call, recorder, state):
 
 
 def separate(model, slots, arguments, tensors):
-    """A model of its own with other tensors, as its user would run it, as a function of tensors in a row."""
+    """A separate model with other tensors, as a function of a flat list of tensors."""
     own = copy.deepcopy(model)
     with torch.no_grad():
         for slot, tensor in zip(slots, tensors):

@@ -1,4 +1,4 @@
-"""What is said about a wide program; in a notebook it draws itself."""
+"""Results about a wide program: coverage, steps, validation, benchmark. They display as tables in a notebook."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ def time_text(nanoseconds):
 
 
 class _Rows(list):
-    """Rows that print, and draw in a notebook, as a table."""
+    """Rows that are shown as a table, as text and in a notebook."""
 
     columns = ()
 
@@ -55,7 +55,7 @@ class Coverage(_Rows):
 
 
 class Steps(_Rows):
-    """The steps of the wide program, in order, with what each takes."""
+    """The steps of the wide program, in order, with the time of each."""
 
     columns = ("module", "operator", "strategy", "shape", "median", "share")
 
@@ -66,13 +66,13 @@ class Steps(_Rows):
 
 @dataclasses.dataclass(frozen=True)
 class Validation:
-    """Against N separate models in float64. True where everything holds."""
+    """The comparison with N separate models in float64. True (as a bool) if everything holds."""
 
-    max_rel: float  # worst over outputs and models of max|wide - ref| / max|ref|
+    max_rel: float  # max|wide - ref| / max|ref|, the worst over outputs and models
     eager_max_rel: float  # the same of the N separate models in their own dtype
     tolerance: float
-    isolated: bool  # nothing of one model reaches another
-    ordered: bool  # models permuted, outputs permuted
+    isolated: bool  # no model affects another
+    ordered: bool  # permuting the models permutes the outputs
     passed: bool
     note: str
     failure: str
@@ -84,7 +84,7 @@ class Validation:
 
 
 class Benchmark(_Rows):
-    """Times of all ways to run the N models; speedups of the wide one with their 95 % intervals."""
+    """Times of the wide program and its baselines; speedups with 95 % intervals."""
 
     columns = ("name", "median", "quartiles", "over loop", "over best", "error", "verdict")
 
@@ -92,7 +92,7 @@ class Benchmark(_Rows):
         return "\n".join([super().__repr__(), *(note.split(":")[0] for note in self.case.get("notes", []))])
 
     def __init__(self, case):
-        self.case = case  # as the reports have it
+        self.case = case  # as in the reports' JSON
         self.trial = case["trials"][0]
         super().__init__([*case["baselines"], self.trial])
 

@@ -1,4 +1,4 @@
-"""A batch whose rows are of different models: adapters of users, personal models behind one service."""
+"""Batches whose rows belong to different models, such as users' adapters behind one service."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from .recording import Form, untouched_randomness
 
 
 class Routed:
-    """`wide.at(ids, rows=True)`: row b of every argument `[B, ...]` goes to model `ids[b]`, and its answer stands in row b.
+    """`wide.at(ids, rows=True)`: row b of every argument `[B, ...]` goes to model `ids[b]`; row b of the result is its output.
 
-    Rows are put together by model and filled up with copies to a power of two, so that few sizes are compiled; the copies'
-    answers are dropped. Where at most half of the models have rows, only those are computed.
+    Rows are grouped by model and padded with copies to a power of two, so that few sizes are compiled; the copies'
+    outputs are dropped. Where at most half of the models have rows, only those are computed.
     """
 
     def __init__(self, wide, ids):
@@ -46,7 +46,7 @@ class Routed:
         return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made)
 
     def _check_apart(self, form, dims, models, row, place):
-        """Tried once: the rows that fill up are other ones, which must not change an answer."""
+        """Checks once, with other padding rows, that padding does not change an output."""
         filled = torch.ones(row.numel(), dtype=torch.bool)
         filled[place] = False
         others = row.clone().flatten()
@@ -77,7 +77,7 @@ class Routed:
             slots = n
         rows = _power_of_two(int(counts.max()))
         order = ids.argsort(stable=True)
-        begin = counts.cumsum(0) - counts  # of each model's rows in this order
+        begin = counts.cumsum(0) - counts  # start of each model's rows in this order
         place = torch.empty_like(ids)
         place[order] = slot_of[ids[order]] * rows + torch.arange(len(ids)) - begin[ids[order]]
         row = torch.zeros(slots, rows, dtype=torch.long)

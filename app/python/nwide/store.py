@@ -1,4 +1,4 @@
-"""The store of sweeps and fusions as frames: `nw.open("results.db").trials("last")`."""
+"""The store of sweeps and fusions as DataFrames: `nw.open("results.db").trials("last")`."""
 
 import os
 import sqlite3

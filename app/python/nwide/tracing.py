@@ -1,4 +1,4 @@
-"""Calls that only look: torch.compile leaves wide modules alone, everything else that traces is refused by name."""
+"""Tracing of wide modules: torch.compile skips them (graph break), all other tracers get an Error."""
 
 import torch
 import torch.fx
@@ -12,7 +12,7 @@ _LOOKING = (_KEYS.FAKE, _KEYS.PROXY, _KEYS.FUNCTIONAL)
 
 
 def refuse_traces(args):
-    """Throws where the call's tensors have no values that a program could read, or a tangent, which none would carry on."""
+    """Raises Error if the call's tensors have no values (traced, fake) or carry forward-mode tangents."""
     if torch._C._get_tracing_state() is not None:
         by = "torch.jit.trace"
     elif torch._C._functorch.peek_interpreter_stack() is not None:
@@ -31,6 +31,6 @@ def refuse_traces(args):
 
 
 def refuse(by):
-    """Throws that `by` wants to see what a wide module does."""
+    """Raises the Error that `by` cannot trace a wide module."""
     fail("forward", "call", f"one under {by}", "one that computes, of ordinary tensors",
          "the wide module as it is: one call computes all models, backward() gives their gradients")

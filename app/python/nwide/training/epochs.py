@@ -1,4 +1,4 @@
-"""Rows that are others in each epoch, of a DataLoader read anew or of a function that changes batches: written beside the run,
+"""Training rows that change in every epoch (a DataLoader, or a function that changes batches): written beside the run,
 one epoch ahead of it."""
 
 import os
@@ -13,7 +13,7 @@ from . import tensor_files
 
 
 def read_loader(loader):
-    """All rows of a DataLoader as they come, in the form of its batches."""
+    """All rows of a DataLoader, in its order, nested like its batches."""
     batches = list(loader)
     if not batches:
         fail("data", "rows", "an empty DataLoader", "some rows", "another one")
@@ -37,7 +37,7 @@ def _parts(batch):
 
 
 def changed(columns, function, size):
-    """What `function` makes of the columns' batches of `size` rows: it gets them by name, and gives those that it changes."""
+    """Applies `function` to batches of `size` rows: it gets a dict of columns and returns the changed ones."""
     made = {}
     for begin in range(0, len(next(iter(columns.values()))), size):
         batch = {name: values[begin:begin + size].clone() for name, values in columns.items()}
@@ -55,8 +55,8 @@ def changed(columns, function, size):
 
 
 class Epochs:
-    """`make`: gives the columns of an epoch, whose draws depend on the seed and the epoch alone. They are torch's own, of the whole
-    process: no other code of Python that draws may run between `begin` and `finish`."""
+    """`make`: returns an epoch's columns; draws depend on the seed and the epoch alone. They use torch's random state of the
+    process: no other Python code may draw random numbers between `begin` and `finish`."""
 
     def __init__(self, make, folder, seed):
         self.make, self.folder, self.seed = make, folder, seed
@@ -66,15 +66,15 @@ class Epochs:
         self._raise()
 
     def begin(self, epoch):
-        """Makes the rows of `epoch`, while this thread goes on. Those of two epochs before it are done with, but for the first,
-        which the command reads once more for what separate runs would take."""
+        """Starts a thread that makes the rows of `epoch`. Removes those of two epochs before, except the first,
+        which the command reads again to estimate the time of separate runs."""
         if epoch > 2:
             os.remove(self._path(epoch - 2))
         self.thread = threading.Thread(target=self._write, args=(epoch,), daemon=True)
         self.thread.start()
 
     def finish(self):
-        """Returns once the rows that were begun are there."""
+        """Waits until the rows that `begin` started are written."""
         begun = time.monotonic()
         if self.thread:
             self.thread.join()
@@ -86,7 +86,7 @@ class Epochs:
         try:
             with untouched_randomness(self.seed + epoch):
                 tensor_files.save(self._path(epoch), self.make(epoch))
-        except BaseException as error:  # whatever its user's code raises, there and not in this thread
+        except BaseException as error:  # raised again in the caller's thread
             self.failure = error
 
     def _raise(self):

@@ -1,4 +1,4 @@
-"""A user's module as the file that `workbench train` trains, and where its models start."""
+"""Exports a user's module for `workbench train`, with the models' initial weights."""
 
 import contextlib
 import copy
@@ -19,7 +19,7 @@ from . import tensor_files
 
 
 class Source:
-    """Models by their number: from a class or factory, a list, or one module for all."""
+    """Makes the models by number: from a class or factory, a list, or one module for all."""
 
     def __init__(self, given, net):
         self.given, self.net, self.weights = given, net, None
@@ -42,14 +42,14 @@ class Source:
         return name if name.isidentifier() else "models"  # of a lambda or a partial
 
     def start_from(self, weights):
-        """From now on models have these weights, each in a module of its own."""
+        """Makes all models start from these weights, each in a module of its own."""
         if self.listed:
             fail("train", "weights", "them with modules that have values of their own", "a class, a factory or one module",
                  "leaving them out")
         self.weights = weights
 
     def module(self, number, seed):
-        """Model `number`, in which its weights are; of a factory as its __init__ makes it under torch.manual_seed(seed)."""
+        """The module with model `number`'s weights; a factory is called under torch.manual_seed(seed)."""
         made = self._module(number, seed)
         if self.weights:
             made = copy.deepcopy(made) if self.single else made
@@ -103,8 +103,8 @@ def with_loss(model, loss, columns, more):
 
 
 def asks_for_its_form(model):
-    """Whether code besides that of PyTorch's layers reads `self.training` (the user's, or spectral_norm's): then the evaluation
-    form is another program."""
+    """Whether code other than PyTorch's layers reads `self.training` (the user's, or spectral_norm's): then the evaluation
+    form must be exported separately."""
     def reads(code):
         return "training" in code.co_names or any(isinstance(c, types.CodeType) and reads(c) for c in code.co_consts)
 
@@ -120,18 +120,18 @@ def asks_for_its_form(model):
 
 
 def has_its_own_buffers(model):
-    """Whether modules besides PyTorch's layers have buffers, which forward may write in both forms."""
+    """Whether modules other than PyTorch's layers have buffers, which forward may write in both forms."""
     return any(module._buffers and not type(module).__module__.startswith("torch.nn.modules.") for module in model.modules())
 
 
 def _refuse_assigned_buffers(model, arguments, named, train):
-    """Refuses buffers of submodules that forward assigns: torch.export loses them."""
+    """Raises Error if forward assigns buffers of submodules: torch.export loses them."""
     own = copy.deepcopy(model).train(train and model.training)
     before = {module: dict(module._buffers) for module in own.modules()}
     try:
         with untouched_randomness(0), torch.no_grad():
             own(*arguments, **named)
-    except Exception:  # torch.export says more
+    except Exception:  # torch.export raises a clearer error
         return
     for path, module in own.named_modules():
         for name, buffer in before[module].items():
@@ -141,7 +141,7 @@ def _refuse_assigned_buffers(model, arguments, named, train):
 
 
 def export(model, sample, path, train):
-    """Writes torch.export's file for any batch, or where the network allows no other for that of `sample`, tensors by
+    """Writes a torch.export file with a dynamic batch size, or with that of `sample` if the network is fixed to it, tensors by
     forward's arguments. Returns how many results forward has."""
     positions = list(inspect.signature(model.forward).parameters)
     first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), len(sample))
@@ -172,7 +172,7 @@ def export(model, sample, path, train):
 
 @contextlib.contextmanager
 def quiet():
-    """Attempts that fail are no news to the user."""
+    """Silences the messages of attempts that may fail."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -183,7 +183,7 @@ def quiet():
 
 
 class Starts:
-    """Writes a checkpoint for each model, and holds what no checkpoint has against the first model's."""
+    """Writes a checkpoint for each model, and checks that tensors in no checkpoint equal the first model's."""
 
     def __init__(self, folder):
         self.folder, self.count, self.first = folder, 0, None

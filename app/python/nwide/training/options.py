@@ -1,4 +1,4 @@
-"""The words of `workbench train` as keyword arguments, and what they are on its command line."""
+"""The keyword arguments of nw.train, and the options of `workbench train` that they become."""
 
 import dataclasses
 import difflib
@@ -9,15 +9,15 @@ import re
 from ..errors import fail
 from .values import Range, Together, count_of, is_list, number_text, text_of
 
-# Of each model its own, by their names in Python and in the command.
+# Options that each model may have its own value of: the names in Python and in the command.
 KEYS = {name: name for name in ("lr", "weight_decay", "momentum", "nesterov", "dampening", "beta1", "beta2", "eps",
                                 "alpha", "clip", "label_smoothing", "dropout", "ema", "seed", "epochs")}
 KEYS.update(seed_init="seed.init", seed_order="seed.order", seed_dropout="seed.dropout")
-OPTIONS_OF_THEIR_OWN = ("lr", "weight_decay", "momentum")  # others are said by --set; epochs, where models differ, too
-# One value for all models of a run; a list of them is a run for each.
+OPTIONS_OF_THEIR_OWN = ("lr", "weight_decay", "momentum")  # others are given by --set
+# One value for all models of a run; a list starts one run for each value.
 EACH = {"batch": "--batch", "optimizer": "--optimizer", "loss": "--loss", "schedule": "--schedule", "warmup": "--warmup",
         "steps": "--steps"}
-# One value for all.
+# One value for all runs.
 VALUES = {"seeds": "--seeds", "n": "--n", "folds": "--folds", "output": "--output", "order": "--order",
           "monitor": "--monitor", "eval_every": "--eval-every", "patience": "--patience", "min_delta": "--min-delta",
           "prune": "--prune", "save_every": "--save-every", "keep": "--keep", "check": "--check", "threads": "--threads",
@@ -27,7 +27,7 @@ LISTS = {"metrics": "--metric", "augment": "--augment", "freeze": "--freeze", "n
 FLAGS = {"same_order": "--same-order", "drop_last": "--drop-last", "exact": "--exact", "no_save": "--no-save",
          "no_store": "--no-store", "overwrite": "--overwrite"}
 PAIRS = {"normalize": "--normalize"}  # by forward's arguments
-# Read by others: what the rows are, and what this package does itself.
+# Handled elsewhere: options about rows, and those of this package alone.
 ROWS = {"validation": "--validation", "test": "--test", "target": "--target", "column": "--column",
         "sample_weight": "--sample-weight", "group": "--group", "fold": "--fold", "rows": ""}
 OWN = {"save": "--save", "net": "", "quiet": "", "callbacks": "", "weights": "", "init_missing": ""}
@@ -42,15 +42,15 @@ NOT_HERE = {  # what was expected, and what to try
 
 @dataclasses.dataclass
 class Plan:
-    """How many models there are and what differs between them, as `app/train/models/configurations` counts them."""
+    """The number of models and their differences, counted as in `app/train/models/configurations`."""
 
     arguments: list  # of the command
     n: int
-    seeds: list  # of each model, from which its start is drawn
+    seeds: list  # by model: the seed of its initial weights
 
 
 def check_names(given):
-    """Refuses what is no option, with the nearest one."""
+    """Raises Error for an unknown option; suggests the nearest one."""
     for name in given:
         if name in NOT_HERE:
             expected, advice = NOT_HERE[name]
@@ -61,7 +61,7 @@ def check_names(given):
 
 
 def runs_of(given):
-    """One dict of arguments for each wide run: lists of what changes the program, crossed, in the order given."""
+    """One dict of arguments for each wide run: the cross product of the lists of options that change the program."""
     axes = [(name, list(value)) for name, value in given.items()
             if name in EACH and is_list(value)]
     net = given.get("net") or {}
@@ -84,7 +84,7 @@ def _with(options, name, value):
 
 
 def plan(options, together, folds):
-    """Of one run. `together`: what nw.zip has, or none. `folds`: models of every configuration and seed."""
+    """The Plan of one run. `together`: the lists of nw.zip, or none. `folds`: models per configuration and seed."""
     keys = {name: value for name, value in options.items() if name in KEYS}
     _check_keys(keys, together)
     arguments = [f"--seed={number_text('seed', keys.pop('seed'))}"] if count_of(keys.get("seed", [])) is None else []
@@ -100,7 +100,7 @@ def plan(options, together, folds):
 
 
 def says_how_many(options, together):
-    """Whether anything but models or rows given one by one does."""
+    """Whether the options determine the number of models, apart from lists of models or of rows."""
     values = [*together.values(), *(value for name, value in options.items() if name in KEYS)]
     return bool({"n", "seeds"} & set(options)) or any(count_of(value) is not None for value in values)
 
@@ -126,7 +126,7 @@ def _check_keys(keys, together):
 
 
 def _models(options, beside, each, said):
-    """How many there are: what stands side by side, times `each`."""
+    """The number of models: that of the configurations, times `each`."""
     rows = next((count_of(value) for value in beside.values() if count_of(value) is not None), None)
     ranged = [name for name, value in beside.items() if isinstance(value, Range) and value.count is None]
     if options.get("n") is None:
@@ -161,7 +161,7 @@ def _whole(name, value):
 
 
 def command_line(options):
-    """What is neither a model's own nor about rows."""
+    """The command line's options that are neither per model nor about rows."""
     arguments = []
     for name, value in options.items():
         if value is None:
@@ -193,7 +193,7 @@ EXAMPLES = {"metrics": "['accuracy']", "augment": "['flip', 'crop:4']", "freeze"
 
 
 def in_words(text):
-    """An error of the command with the names that Python has for its options."""
+    """Replaces option names in an error of the command by those of Python."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
     names.update({f"--{KEYS[name].replace('_', '-')}": name for name in (*OPTIONS_OF_THEIR_OWN, "epochs")})
 

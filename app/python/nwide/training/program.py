@@ -1,4 +1,4 @@
-"""The program `workbench` as a child of this process: what it prints, and how it ends."""
+"""Runs the program `workbench` as a child process."""
 
 import collections
 import re
@@ -17,7 +17,7 @@ STEP = re.compile(r"^epoch .* · step (\d+)/(\d+) · (.*)$")
 
 
 class Tell:
-    """Says what the program prints: the rows of its progress by tqdm where that is there and somebody watches."""
+    """Prints the program's output; its progress by tqdm if that is installed and a terminal or notebook shows it."""
 
     def __init__(self, quiet):
         self.quiet, self.bar = quiet, None
@@ -47,8 +47,8 @@ class Tell:
 
 def run(arguments, tell=None, steering=None):
     """Runs `workbench` with these arguments. Returns its exit code, 0 or 130 (interrupted); others are raised as nw.Error in
-    one line. A KeyboardInterrupt is handed on: the program saves, and ends with 130. So it does after an error of a callback
-    of `steering`, which is raised then. Over ranks of MPI, all train together what rank 0 trains."""
+    one line. A KeyboardInterrupt is passed to the program, which saves and ends with 130; so is an error of a callback
+    of `steering`, which is raised afterwards. Under MPI all ranks train together."""
     try:
         path, environment = nwide_program.program()
     except SystemExit as error:
@@ -86,7 +86,7 @@ def run(arguments, tell=None, steering=None):
                 if steering and found and not failure:
                     try:
                         steering.evaluated(int(found[1]), int(found[2]))
-                    except Exception as error:  # whatever its user's code raises
+                    except Exception as error:  # the user's code may raise anything
                         failure = error
                         child.send_signal(signal.SIGINT)
             code = child.wait()
@@ -118,7 +118,7 @@ def run(arguments, tell=None, steering=None):
 
 
 def said(code, lines):
-    """The error that the program's last words are, in those of Python."""
+    """The nw.Error for the program's last line, with Python's names of options."""
     found = [line for line in lines if line.startswith("[")] or lines
     if found:
         return in_words(found[-1])

@@ -19,7 +19,7 @@ import nwide_program
 from ..errors import Error, fail, one_line
 
 HEADER = struct.Struct("<iq")  # of a program's message: a rank, -1: end all of them; and bytes
-NUMBER = struct.Struct("<i")  # in front of what ranks send: of the training whose program it is for, 0: for Python
+NUMBER = struct.Struct("<i")  # precedes messages between ranks: the number of the training they are for; 0: for Python
 ALIVE_S, LOST_S, PAUSE_S, IDLE_S, FIRST_SAYS_S = 5, 40, 0.002, 0.01, 3
 LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_")  # how their variables begin, as in app/cluster/launch.cpp
 
@@ -46,17 +46,17 @@ def mpi():
 
 
 def size():
-    """Of the processes that it started together; 1 without it."""
+    """The number of processes started together; 1 without the launcher."""
     return _number("OMPI_COMM_WORLD_SIZE", _number("SLURM_NTASKS", 1)) if mpi() else 1
 
 
 def without_launcher(environment):
-    """What a program that works alone is started with: it would take itself for one of several."""
+    """The environment without the launcher's variables, for a program that works alone."""
     return {name: value for name, value in environment.items() if not name.startswith(LAUNCHERS)}
 
 
 class Ranks:
-    """All of them, as one process sees them. MPI is called by one thread, which also passes on."""
+    """All ranks, as seen by this process. One thread calls MPI, and forwards messages."""
 
     def __init__(self):
         self.rank = _number("OMPI_COMM_WORLD_RANK", _number("PMIX_RANK", 0))
@@ -89,13 +89,13 @@ class Ranks:
             raise
 
     def _uncaught(self, kind, error, trace):
-        """Of several one says what is the same for all."""
+        """Prints an error that all ranks have in common only once."""
         everywhere = getattr(error, "of_all_ranks", False)
         self.failed = self.failed or not everywhere
         if not everywhere or self.rank == 0:
             self._usual_hook(kind, error, trace)
         elif not self._begun.is_set():
-            time.sleep(FIRST_SAYS_S)  # the launcher ends all when one has ended
+            time.sleep(FIRST_SAYS_S)  # the launcher ends all ranks when one has ended
 
     def tell(self, message):
         """Rank 0 tells all others."""
@@ -103,7 +103,7 @@ class Ranks:
             self._to_send.append((other, NUMBER.pack(0) + json.dumps(message).encode()))
 
     def told(self):
-        """What rank 0 says next."""
+        """The next message of rank 0."""
         while not self._heard:
             silent = time.monotonic() - self._last[0]
             if self.aborted or silent > LOST_S:
@@ -113,7 +113,7 @@ class Ranks:
         return self._heard.popleft()
 
     def starts(self):
-        """A training: returns the variable by which its program knows of the others, and the socket that it gets."""
+        """Begins a training: returns the environment variable and the socket for its program."""
         mine, its = socket.socketpair()
         mine.setblocking(False)
         self.training += 1
@@ -122,11 +122,11 @@ class Ranks:
         return {"WORKBENCH_RANK": f"{self.rank},{self.size},{self.local},{its.fileno()}"}, its
 
     def awaits_end(self):
-        """Once the program has ended and all that it said is on its way."""
+        """Returns once the program has ended and all its messages were sent."""
         while self.program is not None:
             time.sleep(PAUSE_S)
 
-    # All that follows is the thread's.
+    # The methods below run on the thread that calls MPI.
 
     def _serve(self, path):
         try:
@@ -194,7 +194,7 @@ class Ranks:
                 del self._out[:program.send(self._out)]
         except BlockingIOError:
             pass
-        except OSError:  # it has ended; what it said is still to be read
+        except OSError:  # the program has ended; its messages are still read
             self._out.clear()
         try:
             got = program.recv(1 << 16)
@@ -218,7 +218,7 @@ class Ranks:
             self.program = None
 
     def _end(self):
-        """All end together; where one has failed alone, or is lost, nobody waits for it."""
+        """Ends together with the other ranks, without waiting for one that has failed or is lost."""
         self._over = 1 if self.failed or self.aborted else 0
         self._ended.wait()
 
@@ -227,7 +227,7 @@ _all = None
 
 
 def ranks():
-    """Those of this process; None where it works alone. Raises nw.Error without a plugin for MPI."""
+    """The Ranks of this process; None if it works alone. Raises nw.Error if the MPI plugin is missing."""
     global _all
     if size() > 1 and _all is None:
         joined = Ranks()
@@ -237,7 +237,7 @@ def ranks():
 
 
 def alone(what, why):
-    """Refuses by name what one process alone can do."""
+    """Raises Error for options that several ranks do not support."""
     if size() > 1:
         fail("train", what, f"{size()} ranks", f"one process, as {why}", "it without mpirun")
 

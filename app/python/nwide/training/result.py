@@ -1,4 +1,4 @@
-"""What a run from Python or from `workbench train` gave: tables, models, predictions."""
+"""Results of a training run from Python or `workbench train`: tables, models, predictions."""
 
 import collections.abc
 import contextlib
@@ -18,7 +18,7 @@ from .rows import Meaning, Reader
 from .scores import greedy, scores_of
 from .steering import Steering
 
-KEPT = "python.json"  # what only Python knows of a run, beside its report
+KEPT = "python.json"  # facts about a run that only Python knows, stored beside its report
 
 
 class Part:
@@ -26,15 +26,15 @@ class Part:
 
     def __init__(self, folder, report, kept, source):
         self.folder, self.report, self.kept, self.source = folder, report, kept, source
-        self.functions = {}  # metrics of Python's own, by name
+        self.functions = {}  # metrics computed in Python, by name
 
     @property
     def chosen(self):
-        """What changes the program, by name: batch, optimizer, the factory's own arguments."""
+        """Options that change the program, by name: batch, optimizer, the factory's arguments."""
         return self.kept.get("chosen", {})
 
     def measure(self):
-        """Functions of (output, target), of each model's outputs for the validation rows."""
+        """Computes the metrics given as functions of (output, target) for each model on the validation rows."""
         rows, targets = validation_rows(self)
         outputs = self.predict(rows, apply="none")
         values = {name: [float(function(output, targets)) for output in outputs] for name, function in self.functions.items()}
@@ -42,12 +42,12 @@ class Part:
         keep(self.folder, self.kept)
 
     def measured(self):
-        """What these gave, unless the run has gone on since then."""
+        """The results of `measure`, unless the run was resumed since."""
         found = self.kept.get("metrics", {})
         return found.get("values", {}) if found.get("step") == self.report["run"]["step"] else {}
 
     def table(self, data):
-        """Rows as the columns of a file, without what is learned."""
+        """Data as columns for a file, without the target."""
         if "meaning" in self.kept:
             return Reader(None, {}, Meaning(**self.kept["meaning"]), tell=lambda text: None).read(data)
         columns = self.report["data"]["columns"]
@@ -58,7 +58,7 @@ class Part:
         return Reader(None, {}, Meaning(inputs, target=columns["target"]), tell=lambda text: None).read(data)
 
     def module(self, number):
-        """A model with its best weights; the last ones where there is no best."""
+        """A model with its best weights, or its last ones if it has no best evaluation."""
         if not self.folder:
             fail("train", "models", "a run that saved nothing", "its folder", "a run without no_save=True")
         for kind in ("best", "last"):
@@ -79,12 +79,12 @@ class Part:
         return model.eval()
 
     def predict(self, data, top=0, reduce="none", apply=""):
-        """What the models say of rows, as `workbench predict`."""
+        """The models' outputs for rows, computed by `workbench predict`."""
         if not self.folder:
             fail("train", "predict", "a run that saved nothing", "its folder", "a run without no_save=True")
         table = self.table(data)
         columns = dict(table.columns)
-        for column, shape, dtype in self.kept.get("loss_columns", []):  # arguments that the loss alone looks at
+        for column, shape, dtype in self.kept.get("loss_columns", []):  # arguments used by the loss only
             columns[column] = torch.zeros([table.rows(), *shape], dtype=getattr(torch, dtype))
         with tempfile.TemporaryDirectory(prefix="nwide-") as folder:
             rows, out = os.path.join(folder, "rows.safetensors"), os.path.join(folder, "out.safetensors")
@@ -96,7 +96,7 @@ class Part:
 
 
 class Models(collections.abc.Sequence):
-    """Models as modules of the user's class, in evaluation, with their best weights; each made when it is asked for."""
+    """A sequence of the models as modules of the user's class, in eval mode, with their best weights; made on access."""
 
     def __init__(self, places):
         self._places = places
@@ -112,7 +112,7 @@ class Models(collections.abc.Sequence):
 
 
 class Selection:
-    """Some models of a run, each with its weight in the mean answer."""
+    """Some models of a run, each with its weight in the mean prediction."""
 
     def __init__(self, places, indices, weights=None):
         self._places, self.indices = places, indices
@@ -126,9 +126,9 @@ class Selection:
         return f"Selection(models {', '.join(map(str, self.indices))})"
 
     def predict(self, data, reduce: str = "mean", apply: str | None = None) -> torch.Tensor:
-        """The mean answer of the models for rows, as the training data were given, without a target: of probabilities where
-        the loss has them, of outputs otherwise. `reduce`: "mean", or "none" for [k, S, ...]. `apply`: "softmax",
-        "sigmoid" or "none" to each model's output."""
+        """The mean prediction of the models for rows given like the training data, without a target: of probabilities if
+        the loss has them, else of outputs; [S, ...]. `reduce`: "mean", or "none" for [k, S, ...]. `apply`: "softmax",
+        "sigmoid" or "none", applied to each model's output."""
         if reduce not in ("mean", "none"):
             fail("predict", "reduce", repr(reduce), "mean or none", "reduce='mean'")
         answers = {}
@@ -142,7 +142,7 @@ class Selection:
 
 
 class Run:
-    """What `nw.train` gave: one wide run, or several one after the other."""
+    """The result of `nw.train`: one wide run, or several that ran one after the other."""
 
     def __init__(self, parts):
         self.parts = parts
@@ -156,19 +156,19 @@ class Run:
 
     @property
     def state(self) -> str:
-        """complete, or interrupted where one of its runs was."""
+        """"complete", or "interrupted" if one of its runs was."""
         states = {part.report["run"]["state"] for part in self.parts}
         return "complete" if states == {"complete"} else "interrupted"
 
     @property
     def report(self) -> dict:
-        """The report as `workbench report --json` has it; of several runs a list of them."""
+        """The report as a dict, as in `workbench report --json`; a list of dicts for several runs."""
         reports = [part.report for part in self.parts]
         return reports[0] if len(reports) == 1 else reports
 
     @property
     def notes(self) -> list:
-        """What the command notes of its runs."""
+        """The notes in the runs' reports."""
         notes = [note for part in self.parts for note in part.report["notes"]]
         for part in self.parts:
             if "waited" in part.kept:
@@ -187,8 +187,8 @@ class Run:
 
     @property
     def table(self):
-        """A row per model: what makes it differ, how it ended, and its metrics at its best evaluation (without validation
-        rows at its last), those of test rows as `test.accuracy`. A pandas DataFrame, without pandas a list of dicts."""
+        """A row per model: its hyperparameters, how it ended, and its metrics at its best evaluation (without validation
+        rows at its last); metrics of test rows are named like `test.accuracy`. A pandas DataFrame, without pandas a list of dicts."""
         varied = self._varied()
         rows = []
         for index, (part, number) in enumerate(self._places):
@@ -209,7 +209,7 @@ class Run:
         return _frame(rows)
 
     def by(self, *keys: str):
-        """Over the models of each configuration, by these of its keys, mean, deviation, mean of the middle half and 95 %
+        """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
         bootstrap interval of every metric, best first, as `workbench report --by` has them."""
         merged, words = self._merged()
         keys = list(keys) or [*self._varied(), *self.parts[0].chosen]
@@ -227,7 +227,7 @@ class Run:
         return _frame(scores_of(configs, keys, words))
 
     def _varied(self):
-        """Hyperparameters that are not the same for all models, and those that were said to differ."""
+        """Hyperparameters that differ between models, or were given as lists."""
         models = [part.report["models"][i] for part, i in self._places]
         names = dict.fromkeys(name for model in models for name in model["hyperparameters"])
         return [name for name in names if len({model["hyperparameters"].get(name) for model in models}) > 1]
@@ -266,7 +266,7 @@ class Run:
         return _frame(rows)
 
     def best(self, k: int = 1) -> Selection:
-        """The k models with the best value of what is monitored, best first."""
+        """The k models with the best value of the monitored metric, best first."""
         found = []
         for index, (part, number) in enumerate(self._places):
             model, monitor = part.report["models"][number], part.report["monitor"]
@@ -294,7 +294,7 @@ class Run:
         return Selection([self._places[i] for i in indices], indices, [picks.count(i) / len(picks) for i in indices])
 
     def plot(self, metric: str | None = None, ax=None):
-        """What is monitored, or another metric, by step: a line for each model. Returns the axes."""
+        """Plots the monitored metric, or another one, by step, a line for each model. Returns matplotlib's axes."""
         try:
             from matplotlib import pyplot
         except ImportError:
@@ -364,7 +364,7 @@ def _frame(rows):
 
 
 def validation_rows(part):
-    """Their columns, as `predict` takes them, and their targets."""
+    """The validation rows' columns, in the form for `predict`, and their targets."""
     split, kept = part.kept.get("validation"), part.kept
     if not part.folder or split is None:
         fail("ensemble", "rows", "a run without the same validation rows for all models, or not begun in Python",
@@ -424,13 +424,13 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
 
 
 def keep(folder, kept):
-    """Writes down what only Python knows; what no file can hold is left out."""
+    """Saves the facts that only Python knows; values that JSON cannot hold are left out."""
     with open(os.path.join(folder, KEPT), "w", encoding="utf-8") as file:
         json.dump({"schema": 1, **{name: value for name, value in kept.items() if _is_plain(value)}}, file, indent=1)
 
 
 def _is_plain(value):
-    """The factory's arguments may be anything."""
+    """Whether a value can be stored as JSON: the factory's arguments may be anything."""
     try:
         json.dumps(value)
         return True

@@ -1,4 +1,4 @@
-"""What a user has as data, as the columns of a file: tensors by name, and which of them is what."""
+"""Turns a user's data into the columns of a file: tensors by name, and the role of each."""
 
 import dataclasses
 import inspect
@@ -15,26 +15,26 @@ TARGET, WEIGHT, GROUP, FOLD = "target", "sample_weight", "group", "fold"
 
 @dataclasses.dataclass
 class Meaning:
-    """Which column is what, and how those of a frame became numbers. Kept in the run."""
+    """The role of each column, and how a DataFrame's columns became numbers. Saved with the run."""
 
     arguments: dict  # forward's, in order: names of columns
-    features: dict = dataclasses.field(default_factory=dict)  # where these are made of a frame's: its column or columns
+    features: dict = dataclasses.field(default_factory=dict)  # of a DataFrame: each argument's columns
     target: list = dataclasses.field(default_factory=list)
-    codes: dict = dataclasses.field(default_factory=dict)  # column: its categories, a code each
-    dtype: str = "float32"  # of a frame's numbers
+    codes: dict = dataclasses.field(default_factory=dict)  # by column: its categories; a category's code is its index
+    dtype: str = "float32"  # of a DataFrame's numbers
 
 
 class Table:
-    """Columns by name, and where models have rows of their own, which these are."""
+    """Columns by name, and the rows of each model, if models have rows of their own."""
 
     def __init__(self, columns, learned=None, apart=False):
         self.columns = columns
         self.learned = learned  # row numbers of each model
-        self.apart = apart  # each model's rows are there for it alone, as pairs give them
+        self.apart = apart  # rows were given per model, as pairs, and none is shared
         self.held = {}  # "validation", "test": row numbers of each model
 
     def models(self):
-        """How many have rows of their own; 0: all share them."""
+        """The number of models with rows of their own; 0: all models share all rows."""
         return len(self.learned) if self.learned else 0
 
     def rows(self):
@@ -45,7 +45,7 @@ class Table:
         return [self.columns[name][:rows] for name in names]
 
     def hold_back(self, name, share, seed):
-        """Of each model's own rows a share, by a draw of its own."""
+        """Holds back a share of each model's rows, drawn separately for each model."""
         if not 0 < share < 1:
             fail("train", name, share, "a fraction between 0 and 1, or rows as data has them", f"{name}=0.2")
         learned, held = [], []
@@ -61,7 +61,7 @@ class Table:
         self.learned, self.held[name] = learned, held
 
     def add(self, name, table):
-        """Rows of each model's own that are held back."""
+        """Adds held-back rows that each model has of its own."""
         if not self.apart or table.models() != self.models():
             fail("train", name, f"rows of {table.models()} models' own",
                  f"those of {self.models()}" if self.apart else "rows as data has them", f"{name}=(X, y)")
@@ -86,13 +86,13 @@ def is_frame(value):
 def tensor_of(name, value):
     """A tensor, a NumPy array or a list of numbers as a tensor."""
     if is_frame(value):
-        own = getattr(getattr(value, "dtype", None), "numpy_dtype", None)  # of pandas' numbers that may be missing
+        own = getattr(getattr(value, "dtype", None), "numpy_dtype", None)  # pandas' nullable numbers
         value = value.to_numpy(dtype=own, copy=True)
     if isinstance(value, torch.Tensor):
         found = value.detach()
     else:
         try:
-            flags = getattr(value, "flags", None)  # of an array: torch wants one that may be written to
+            flags = getattr(value, "flags", None)  # torch wants writable arrays
             found = torch.as_tensor(value.copy() if flags is not None and not flags.writeable else value)
         except (TypeError, ValueError, RuntimeError):
             kind = getattr(value, "dtype", type(value).__name__)
@@ -112,7 +112,7 @@ def forward_names(model):
 
 
 class Reader:
-    """Takes data apart. `options`: target, column, sample_weight, group and fold as they were given."""
+    """Reads the user's data. `options`: target, column, sample_weight, group and fold as the user gave them."""
 
     def __init__(self, model, options, meaning=None, tell=print):
         self.names, self.needed = forward_names(model) if model is not None else (list(meaning.arguments), [])
@@ -122,7 +122,7 @@ class Reader:
         self.meaning = meaning or Meaning({}, dtype=str(dtype).partition(".")[2])
 
     def read(self, data):
-        """The columns of `data`, and what they are."""
+        """Returns the columns of `data` as a Table; sets their Meaning."""
         if isinstance(data, DataLoader):
             data = read_loader(data)
         if isinstance(data, Dataset):
@@ -135,7 +135,7 @@ class Reader:
         return self._chosen(table) if self.known is None and self.options.get("rows") is not None else table
 
     def _chosen(self, table):
-        """rows=[idx0, ...]: of shared data those that each model learns from."""
+        """rows=[idx0, ...]: the rows of shared data that each model learns from."""
         chosen, count = self.options["rows"], table.rows()
         for option in (GROUP, FOLD):
             if self.options.get(option) is not None:
@@ -203,7 +203,7 @@ class Reader:
         return self._plain(data)
 
     def _named(self, data):
-        """Columns by the user's names."""
+        """Data given as a dict of columns."""
         columns = {}
         for name, value in data.items():
             columns[str(name)] = self._coded(str(name), value) if self._has_words(value) else tensor_of(name, value)
@@ -222,7 +222,7 @@ class Reader:
         return columns
 
     def _plain(self, data):
-        """(X, y): forward's arguments in order, then what the loss compares with."""
+        """(X, y): forward's arguments in order, then the target."""
         *inputs, target = data if len(data) > 1 or self.known else (*data, None)
         if self.known and len(data) <= len(self.known.arguments):
             inputs, target = data, None  # rows to predict
@@ -267,7 +267,7 @@ class Reader:
     # Frames
 
     def _frame(self, frame, target):
-        """Columns of numbers as they are, of words as codes; each of forward's arguments takes some of them."""
+        """Reads a DataFrame: numbers as they are, words as codes; each of forward's arguments takes some columns."""
         frame = frame.to_frame() if getattr(frame, "ndim", 2) == 1 else frame
         labels = [str(c) for c in frame.columns]
         for label in labels:
@@ -346,7 +346,7 @@ class Reader:
                      f"{known[0]!r}" if known else "others")
         return torch.tensor([place[v] for v in listed])
 
-    # What belongs to rows besides
+    # Further facts about rows
 
     def _beside(self, table):
         for option in (WEIGHT, GROUP, FOLD):
@@ -374,7 +374,7 @@ class Reader:
             fail("data", f"rows{whose}", "none", "some", "more data")
 
     def arguments(self, validation, test):
-        """What the command is told of the columns. `validation`, `test`: texts."""
+        """The command-line options about columns. `validation`, `test`: texts."""
         said = [f"--column={name}={','.join(names)}" for name, names in self.meaning.arguments.items() if names != [name]]
         if self.meaning.target:
             said.append(f"--target={','.join(self.meaning.target)}")
@@ -395,7 +395,7 @@ class Reader:
         return found
 
     def seen(self, value):
-        """Real numbers, images of bytes among them, have the dtype of the module's parameters."""
+        """Converts real numbers, and images of bytes, to the dtype of the module's parameters."""
         real = value.is_floating_point() or value.dtype == torch.uint8
         return value.to(getattr(torch, self.meaning.dtype)) if real else value
 

@@ -1,4 +1,4 @@
-"""Losses of mean answers, from which models are chosen, and tables of configurations."""
+"""Chooses ensembles by the loss of their mean prediction; tables of configurations."""
 
 import torch
 from torch.nn import functional as F

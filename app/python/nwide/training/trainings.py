@@ -66,7 +66,7 @@ class Trainings:
         saves = not options.get("no_save")
         self.folder = os.path.abspath(os.fspath(options.get("save") or os.path.join("runs", self.name))) if saves else ""
         self.begun = False  # whether any of these runs is in its folder
-        self.rows = None  # read once
+        self.rows = None  # read once, on first use
 
     def run(self, runs):
         many = len(runs) > 1
@@ -94,7 +94,7 @@ class Trainings:
         return Run(parts)
 
     def _folder_for_files(self):
-        """A new one: those of an earlier run are needed until this one begins."""
+        """Makes a new folder: the files of an earlier run are needed until this one begins."""
         files = os.path.join(self.folder, FILES)
         if not self.folder or os.path.exists(files):
             if self.folder:
@@ -104,7 +104,7 @@ class Trainings:
         return files
 
     def _tidy(self, files, places):
-        """Files of runs that were written over go, as do those of a run that never began."""
+        """Removes the files of overwritten runs and of a run that never began."""
         if not self.begun:
             shutil.rmtree(files, ignore_errors=True)
             for place in [*places, self.folder]:
@@ -213,7 +213,7 @@ class Training:
         return os.path.join(self.files, name)
 
     def _own_metrics(self):
-        """metrics={"mcc": f}: what Python computes of predictions once the run is over."""
+        """metrics={"mcc": f}: metrics that Python computes from predictions after the run."""
         metrics = self.options.get("metrics")
         if not isinstance(metrics, dict):
             return {}
@@ -354,7 +354,7 @@ class Training:
         return options
 
     def _steering(self):
-        """What answers the run at its evaluations, where callbacks are given."""
+        """The object that runs callbacks and hands over an epoch's rows at evaluations; None if there are neither."""
         callbacks = self.options.get("callbacks")
         if not callbacks and not any(self._has_epochs()):
             return None
@@ -372,7 +372,7 @@ class Training:
             return self._trained(arguments)
         finally:
             if self.steering and self.steering.epochs:
-                with contextlib.suppress(Exception):  # raised where the rows were needed
+                with contextlib.suppress(Exception):  # already raised where the rows were needed
                     self.steering.epochs.finish()
                 shutil.rmtree(self.steering.epochs.folder, ignore_errors=True)
 
@@ -398,7 +398,7 @@ class Training:
         return read_report(self.place)
 
     def _state(self):
-        """Tells apart what was written when."""
+        """A value that changes whenever the run's state file is written."""
         try:
             found = os.stat(os.path.join(self.place, "run.safetensors"))
             return found.st_ino, found.st_mtime_ns

@@ -1,4 +1,4 @@
-"""What a hyperparameter may be beside one number: a range, a draw, lists side by side."""
+"""Values of a hyperparameter other than one number: ranges, draws, zipped lists."""
 
 import dataclasses
 import numbers
@@ -8,9 +8,9 @@ from ..errors import fail
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """`count` values from `low` to `high`; without a count as many as there are models."""
+    """`count` values from `low` to `high`; without a count, one for each model."""
 
-    kind: str  # log, lin, loguniform or uniform, as the command has them
+    kind: str  # log, lin, loguniform or uniform, as in the command
     low: float
     high: float
     count: int | None = None

@@ -26,7 +26,7 @@ class Weights:
         return len(self.given) if self.listed else 0
 
     def load(self, model, number):
-        """Gives them to `model`."""
+        """Loads model `number`'s weights into `model`."""
         values = self._values(number if self.listed else 0)
         own = {name: t for name, t in model.state_dict().items() if isinstance(t, torch.Tensor)}
         fits = {name for name, t in own.items() if name in values and values[name].shape == t.shape}
@@ -43,7 +43,7 @@ class Weights:
         self.fresh, self.left_out = fresh, left_out
 
     def note(self):
-        """What was not in them, in words; "" for nothing."""
+        """A note on tensors that the weights lack; "" if none."""
         def some(names):
             return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
@@ -64,7 +64,7 @@ class Weights:
             path = os.fspath(given)
             try:
                 given = tensor_files.load(path) if path.endswith(".safetensors") else torch.load(path, "cpu", weights_only=True)
-            except Exception as error:  # whatever a damaged file leads to
+            except Exception as error:  # a damaged file may raise anything
                 fail("train", f"weights {path}", one_line(error), "a state_dict in a file", ".safetensors or torch.save's")
         if not isinstance(given, dict) or not all(isinstance(t, torch.Tensor) for t in given.values()):
             fail("train", "weights", type(given).__name__, "a state_dict or its file", "weights=net.state_dict(), or sample_weight=")

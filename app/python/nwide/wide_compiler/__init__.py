@@ -1,6 +1,6 @@
 """WideCompiler's entry points on top of nwide: `import nwide.wide_compiler as wide_compiler`.
 
-What differs stands in app/python/wide_compiler.md.
+Differences from WideCompiler are listed in app/python/wide_compiler.md.
 """
 
 import copy
@@ -21,7 +21,7 @@ class WideConfig:
         self.options = Options(mode=compile_mode, validate=validate, rtol=validate_rtol if validate else 0.0,
                                verbose=debug, verify=debug)
         if not compile:
-            self.options.mode = "eager"  # as these users know it: nothing is said of other meanings
+            self.options.mode = "eager"  # WideCompiler's own meaning, so no note about it
 
     @classmethod
     def default(cls):

@@ -34,7 +34,7 @@ def parser():
 
 
 def arguments(typed):
-    """What `workbench` is asked for the same."""
+    """The equivalent arguments of `workbench`."""
     said = parser().parse_args(typed)
     if said.command == "test":
         return ["sweep", "ci"]

@@ -8,7 +8,7 @@ from torch import nn
 
 from ...layers import TARGETS, WideLayer
 
-# Names of WideCompiler's that neither a target's name nor its source spells.
+# WideCompiler's class names that cannot be derived from a target's name or source.
 NAMES = {"attention_block": "Attention", "mlp_block": "MLP", "multiheadcrossattention": "MultiheadCrossAttention",
          "naive_layernorm": "NaiveLayerNorm", "naive_mha": "NaiveMHA"}
 
@@ -22,7 +22,7 @@ def cross_attention(module, x, context, **options):
 
 
 def recurrent(module, x, *state):
-    """Output, then each part of the state: `[B, H]` where a module has one layer in one direction."""
+    """Returns the output and each part of the state, which is `[B, H]` if the module has one layer and one direction."""
     single = module.num_layers == 1 and not module.bidirectional
     state = [s.unsqueeze(0) if single else s for s in state]
     lstm = isinstance(module, nn.LSTM)
@@ -37,7 +37,7 @@ CALLS = {("attention", nn.MultiheadAttention): self_attention,
 
 
 class Layer(WideLayer):
-    """A wide layer that is called as WideCompiler's: self attention by `x` alone, recurrent layers give states in a row."""
+    """A wide layer called as WideCompiler's are: self attention takes `x` alone, recurrent layers return a flat tuple."""
 
     @classmethod
     def from_modules(cls, modules, strategy="auto", *, options=None):
@@ -56,12 +56,12 @@ class Layer(WideLayer):
     def _one_model(self):
         own = super()._one_model()
         if isinstance(vars(own).get("forward"), functools.partial):
-            del own.__dict__["forward"]  # called as its own class has it
+            del own.__dict__["forward"]  # use the class's own forward
         return own
 
 
 def class_name(target):
-    """As WideCompiler spells it: WideRMSNorm of `rmsnorm`, from torch.nn.RMSNorm."""
+    """WideCompiler's class name of a target, such as WideRMSNorm for `rmsnorm` (torch.nn.RMSNorm)."""
     plain = target.name.replace("_", "")
     spelt = next((word for word in re.findall(r"\w+", target.source) if word.lower() == plain), "")
     words = "".join(part[:1].upper() + part[1:] for part in target.name.split("_"))
