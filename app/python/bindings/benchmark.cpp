@@ -15,7 +15,7 @@
 namespace nwide {
 namespace {
 
-/// Says what the contest is at. Ctrl-C in Python ends it between two calls.
+/// Reports the contest's progress. Ctrl-C in Python ends the contest between two calls.
 class Told : public wide::Stages {
  public:
   explicit Told(std::shared_ptr<py::object> progress) : progress_(std::move(progress)) {}
@@ -49,7 +49,7 @@ class Told : public wide::Stages {
   int64_t calls_ = 0;
 };
 
-/// Of the first floating-point tensor; of the first tensor where there is none.
+/// The dtype of the first floating-point tensor, or else of the first tensor.
 at::ScalarType dtype_of(const wide::Ensemble& ensemble) {
   for (const wide::Tensor& t : ensemble.tensors)
     if (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()))
@@ -65,7 +65,7 @@ double tolerance_of(const wide::Ensemble& ensemble) {
   return tolerance;
 }
 
-/// A call of all models as a Python function makes it.
+/// A baseline that calls a Python function of all models.
 class Batched {
  public:
   Batched(const py::object& make, const wide::Ensemble& ensemble) {
@@ -79,7 +79,7 @@ class Batched {
     const py::gil_scoped_acquire gil;
     return (*call_)(/*stacked=*/true).cast<wide::Tensors>();
   }
-  /// What is timed: the models' outputs as they come.
+  /// The timed call: returns the models' outputs without stacking them.
   void call() const {
     const wide::VmapFallbackOff no_fallback;
     const py::gil_scoped_acquire gil;
@@ -92,7 +92,7 @@ class Batched {
 
 using Made = std::pair<std::string, std::shared_ptr<py::object>>;
 
-/// What is compiled is so in the first call, whose time `notes` get.
+/// The first call compiles, if anything is to be compiled; `notes` get its time.
 wide::Baseline python_baseline(const Made& named, const wide::Ensemble& ensemble,
                                std::vector<std::string>* notes) {
   const auto& [name, make] = named;
@@ -120,7 +120,7 @@ wide::Baseline python_baseline(const Made& named, const wide::Ensemble& ensemble
 
 std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
                 const std::vector<Made>& baselines, wide::Stages& stages) {
-  // The check writes to what is not shared, and these are the user's own.
+  // Copies the unshared tensors: the check writes to them, and they are the user's.
   for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
     if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
   wide::Contest contest{parts.network, parts.single, parts.ensemble};

@@ -4,7 +4,7 @@ namespace nwide {
 
 std::shared_ptr<py::object> held(py::object object) {
   return {new py::object(std::move(object)), [](py::object* own) {
-            if (!Py_IsInitialized()) return;  // the interpreter has taken all with it
+            if (!Py_IsInitialized()) return;  // the interpreter has ended and freed everything
             const py::gil_scoped_acquire gil;
             delete own;
           }};

@@ -9,7 +9,7 @@ namespace nwide {
 
 namespace py = pybind11;
 
-/// A Python object that C++ may hold, copy and let go of from any thread, the GIL held or not.
+/// A Python object that C++ may hold, copy and release on any thread, with or without the GIL.
 std::shared_ptr<py::object> held(py::object object);
 
 /// A Python callable from a list of tensors to a list of tensors. Takes the GIL for the call.

@@ -69,9 +69,9 @@ Recorded record(py::object forward, const wide::NamedTensors& parameters,
 
 std::pair<wide::Tensors, Changed> Core::run(const wide::Tensors& inputs,
                                             const wide::Tensors& weights) {
-  const bool grad = at::GradMode::is_enabled();  // as the caller has it
-  // Results are ordinary tensors also where the caller is under inference_mode: their memory may
-  // serve a later call that is not.
+  const bool grad = at::GradMode::is_enabled();  // the caller's grad mode
+  // Results are never inference tensors, since a later call outside inference_mode may reuse their
+  // memory.
   const c10::InferenceMode ordinary(false);
   std::pair<wide::Tensors, Changed> results;
   const auto requires_grad = [](const wide::Tensor& t) { return t.requires_grad(); };

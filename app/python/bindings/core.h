@@ -7,7 +7,7 @@
 
 namespace nwide {
 
-/// What one recording of a model saw, to tell two of them apart.
+/// Facts about one recording of a model, to compare two recordings.
 struct Recorded {
   std::string program;               // as text
   wide::Tensors constants;           // that it captured, in order
@@ -22,30 +22,31 @@ Recorded record(py::object forward, const wide::NamedTensors& parameters,
 /// Weights that a call replaced: position and value.
 using Changed = std::vector<std::pair<size_t, wide::Tensor>>;
 
-/// What a Core and its calls' backward passes hold together.
+/// State shared by a Core and the backward passes of its calls.
 struct CoreState {
   wide::WideModel model;
-  std::mutex mutex = {};                     // of the model
+  std::mutex mutex = {};                     // guards the model
   std::atomic<bool> differentiated = false;  // a backward pass has been seen
 };
 
-/// What Python's `nwide.WideModule` stands on: a WideModel whose weights live in Python. Several
-/// threads may call one; they take turns.
+/// The C++ side of Python's `nwide.WideModule`: a WideModel whose weights are Python's tensors.
+/// Calls from several threads are serialised.
 class Core {
  public:
-  /// `forward`: one model's tensors in, its tensors out, in a row. `instantiate`: a separate model
-  /// with the tensors given, as such a function. `parameters`, `buffers`: of the model that forward
-  /// runs, by name. `shared`: of these, by position, which are the same for all models.
+  /// `forward`: a function from one model's list of tensors to its list of outputs. `instantiate`:
+  /// makes such a function of a separate model with the tensors given. `parameters`, `buffers`:
+  /// those of the model that forward runs, by name. `shared`: which of these, by position, all
+  /// models share.
   Core(py::object forward, py::object instantiate, const wide::NamedTensors& parameters,
        const wide::NamedTensors& buffers, wide::Tensors weights, std::vector<bool> shared,
        int64_t n, wide::Options options);
 
-  /// Outputs `[N, ...]`, then what the call changed, as pairs of a weight's position and value.
-  /// `weights` empty: as they were in the last call. Outputs depend on what requires gradients
-  /// where grad mode is on.
+  /// Returns outputs `[N, ...]` and the weights that the call changed, as pairs of position and
+  /// value. `weights` empty: those of the last call. In grad mode, outputs are connected to the
+  /// tensors that require gradients.
   std::pair<wide::Tensors, Changed> run(const wide::Tensors& inputs, const wide::Tensors& weights);
 
-  /// `visit(model)` with the GIL released, while nobody else runs it.
+  /// Calls `visit(model)` with the GIL released and the model locked.
   template <class Visit>
   auto with(Visit visit) {
     const py::gil_scoped_release released;

@@ -18,7 +18,7 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// Throws what Python knows as nw.Error through autograd's engine.
+/// Throws an error through autograd's engine that becomes nw.Error in Python.
 [[noreturn]] void throw_to_python(const std::string& text) {
   const py::gil_scoped_acquire gil;
   PyErr_SetString(py::module_::import("nwide._core").attr("Error").ptr(), text.c_str());
@@ -27,7 +27,7 @@ using torch::autograd::variable_list;
   throw thrown;
 }
 
-/// Throws where a gradient would go through it.
+/// A node of autograd that throws when a gradient reaches it.
 struct RefuseGradients : Node {
   explicit RefuseGradients(std::string why) : why_(std::move(why)) {}
   variable_list apply(variable_list&&) override { throw_to_python(why_); }
@@ -56,12 +56,12 @@ void refuse(wide::Tensors& outputs, const wide::Tensors& of, const std::string& 
   hang(outputs, node);
 }
 
-/// What a call leaves for its backward pass.
+/// The node of autograd that computes a call's backward pass.
 struct WideBackward : Node {
   std::shared_ptr<CoreState> core;
-  std::shared_ptr<wide::GradientModel> model;  // null: asked for first here
+  std::shared_ptr<wide::GradientModel> model;  // null: made by the first backward pass
   std::vector<bool> of;                        // by input, then by weight
-  std::vector<size_t> places;                  // theirs among the program's bound tensors
+  std::vector<size_t> places;  // positions of these among the program's bound tensors
   size_t inputs = 0;
   std::vector<SavedVariable> bound;  // in this order
   std::vector<SavedVariable> outputs;
@@ -131,7 +131,7 @@ struct WideBackward : Node {
 };
 
 bool save_at_once(const CoreState& core) {
-  // What is saved is counted there: it has to be the same in a second forward pass.
+  // Checkpointing counts the saved tensors: a second forward pass must save as many.
   return core.differentiated || !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
@@ -164,7 +164,7 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   wide::Tensors outputs;
   for (const wide::Tensor& t : made.outputs) outputs.push_back(t.variable_data());
   if (!made.refusal.empty()) {
-    constexpr std::string_view kClass = "Error: ";  // what Python's own errors begin with
+    constexpr std::string_view kClass = "Error: ";  // how the texts of Python's nw.Error begin
     const bool of_python = made.refusal.rfind(kClass, 0) == 0;
     refuse(outputs, all, of_python ? made.refusal.substr(kClass.size()) : made.refusal);
     return outputs;
@@ -180,7 +180,8 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   if (weights.empty()) all.insert(all.end(), made.weights.begin(), made.weights.end());
   node->inputs = inputs.size();
   node->model = made.gradients;
-  std::vector<bool> replaced(all.size(), false);  // after this call, by the caller
+  std::vector<bool> replaced(all.size(),
+                             false);  // which tensors the caller replaces after this call
   for (const auto& [weight, value] : *changed) replaced[inputs.size() + weight] = true;
   for (size_t k = 0; k < all.size(); ++k) {
     const bool read = !node->model || node->model->reads()[node->places[k]];

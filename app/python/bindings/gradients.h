@@ -5,10 +5,10 @@
 
 namespace nwide {
 
-/// The outputs of `core` for a call whose tensors require gradients, connected to them as what an
-/// operator of PyTorch makes: any number of calls may be alive before their backward passes, each
-/// keeps what it saved until it is released, tensors changed in place meanwhile are refused. In
-/// C++, as the same in Python takes longer than a small model's call.
+/// The outputs of `core` for a call whose tensors require gradients, with a node of autograd as for
+/// an operator of PyTorch: several forward passes may come before their backward passes, and
+/// tensors changed in place in between are an error. In C++, since a Python autograd.Function would
+/// take longer than a small model's call.
 wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wide::Tensors& inputs,
                                 const wide::Tensors& weights, Changed* changed);
 

@@ -15,10 +15,10 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 using wide::Tensor;
 
-/// How many rows of so many numbers are worth a thread of their own.
+/// The number of rows of `each` numbers that make a thread worthwhile.
 int64_t rows_at_once(int64_t each) { return std::max<int64_t>(1, (1 << 15) / each); }
 
-/// Of each model the rows that count, [N].
+/// The number of rows that count for each model, [N].
 std::vector<int64_t> counted_rows(const Tensor& target, int64_t ignore_index) {
   const int64_t n = target.size(0), rows = target.size(1);
   const auto* classes = target.const_data_ptr<int64_t>();
@@ -59,7 +59,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &scores = saved[0], &target = saved[1];
     const int64_t ignore_index = context->saved_data["ignore_index"].toInt();
-    // A batch of cotangents, as vectorised Jacobians have it, has no memory of its own either.
+    // Batched cotangents of vectorised Jacobians have no storage.
     if (at::GradMode::is_enabled() || !cotangents[0].has_storage())
       return {differentiable(scores, target, ignore_index, cotangents[0]), Tensor(), Tensor()};
     const int64_t n = scores.size(0), rows = scores.size(1), count = scores.size(2);
@@ -88,7 +88,7 @@ struct CrossEntropy : Function<CrossEntropy> {
   }
 
  private:
-  /// For second derivatives: by operators that have derivatives.
+  /// For second derivatives: the same by differentiable operators.
   static Tensor differentiable(const Tensor& scores, const Tensor& target, int64_t ignore_index,
                                const Tensor& cotangent) {
     const Tensor counts = target.ne(ignore_index);

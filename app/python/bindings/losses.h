@@ -3,10 +3,11 @@
 
 namespace nwide {
 
-/// torch.nn.functional.cross_entropy of each of N models as one node of autograd: `scores`
-/// [N, B, C] and classes `target` [N, B] (int64) give the mean over each model's rows, [N]. Rows of
-/// class `ignore_index` count for nothing. float32 or float64 on the CPU. A small model's operators
-/// take as long as its whole program otherwise. Throws c10::IndexError for a class out of bounds.
+/// torch.nn.functional.cross_entropy of each of N models as one node of autograd: `scores` [N, B,
+/// C] and classes `target` [N, B] (int64) give the mean over each model's rows, [N]. Rows of class
+/// `ignore_index` are left out. float32 or float64 on the CPU. One node, because PyTorch's separate
+/// operators take as long as a small model's whole program. Throws c10::IndexError for a class out
+/// of bounds.
 wide::Tensor cross_entropy(const wide::Tensor& scores, const wide::Tensor& target,
                            int64_t ignore_index);
 

@@ -62,7 +62,7 @@ py::dict validate(Core& core, double rtol) {
   return out;
 }
 
-/// Every registered target, with what its strategies force on the calls that a program has.
+/// Every registered target, with the strategies that its own ones force on a program's calls.
 py::list targets() {
   py::list out;
   for (const wide::Target* target : wide::targets()) {
@@ -152,14 +152,14 @@ void bind_core(py::module_& m) {
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "What nwide stands on; use nwide itself.";
-  // One line for the user, the documented exit code of the command line beside it.
+  // nw.Error: one line for the user, with the command line's exit code as an attribute.
   static py::exception<wide::Error> error(m, "Error", PyExc_RuntimeError);
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const wide::Error& e) {
       py::set_error(error, e.what());
-    } catch (python_error& e) {  // of a hook that autograd called
+    } catch (python_error& e) {  // raised by a hook that autograd called
       e.restore();
     }
   });

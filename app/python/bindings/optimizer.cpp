@@ -11,16 +11,16 @@
 namespace nwide {
 namespace {
 
-constexpr int64_t kBlock = 1 << 14;  // numbers of a model that are stepped at once
-constexpr int64_t kAlone = 1 << 15;  // fewer numbers are stepped by one thread
+constexpr int64_t kBlock = 1 << 14;  // numbers of a model in one block
+constexpr int64_t kAlone = 1 << 15;  // below this many numbers, one thread does all
 
-/// So many numbers of one model.
+/// A block of one model's numbers.
 struct Block {
   size_t parameter = 0;
   int64_t model = 0, begin = 0, count = 0;
 };
 
-/// One parameter, with what is kept of it: undefined where it is not.
+/// One parameter with its states; those that the optimiser does not keep are undefined.
 struct Parameter {
   wide::Tensor value, gradient;
   wide::Tensors state;

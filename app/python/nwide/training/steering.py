@@ -1,4 +1,4 @@
-"""Callbacks after each evaluation of a run: what they see, and what they ask of it through the store's requests."""
+"""Callbacks after each evaluation of a run; their wishes reach the run as requests in the store."""
 
 import json
 import math
@@ -11,16 +11,16 @@ from .options import KEYS, in_words
 from .values import number_text
 
 WAITS = re.compile(r"^run (\d+) of .* waits for requests at each evaluation$")
-KEPT_BY_A_RUN = ("seed", "seed_init", "seed_order", "seed_dropout", "epochs")  # what no callback may change
+KEPT_BY_A_RUN = ("seed", "seed_init", "seed_order", "seed_dropout", "epochs")  # keys that no callback may change
 
 
 class Look:
-    """One evaluation. `values`: of each metric and of train_loss a number for each model, NaN for those that did not run."""
+    """One evaluation. `values`: by metric, and for train_loss, a number per model; NaN for models that did not run."""
 
     def __init__(self, step, steps, seconds, values, hyperparameters, chosen):
         self.step, self.steps, self.seconds, self.values = step, steps, seconds, values
-        self.hyperparameters = hyperparameters  # of each model as they are, by the command's names
-        self.chosen = chosen  # what makes this wide run differ from the others of one call
+        self.hyperparameters = hyperparameters  # the current ones of each model, by the command's names
+        self.chosen = chosen  # the options in which this wide run differs from others of the call
         self.requests = []
 
     def __len__(self):
@@ -28,11 +28,11 @@ class Look:
 
     @property
     def running(self):
-        """Numbers of the models that ran up to here."""
+        """Numbers of the models that were still running."""
         return [i for i, loss in enumerate(self.values["train_loss"]) if not math.isnan(loss)]
 
     def stop(self, model: int | None = None):
-        """Stops a model, or all: what they are now counts, and the run ends where none is left."""
+        """Stops a model, or all of them, with their current results. The run ends when no model is left."""
         for number in range(len(self)) if model is None else [self._number(model)]:
             self.requests.append((number, "stop", None, None, None))
 
@@ -68,10 +68,10 @@ class Steering:
             fail("train", "callbacks", type(callbacks).__name__, "a function or a list of them", "callbacks=[f]")
         self.callbacks, self.db, self.chosen = list(callbacks), db, chosen or {}
         self.store, self.run, self.models, self.first = None, None, [], 0
-        self.epochs, self.looks = None, 0  # where each epoch has rows of its own: an evaluation after each
+        self.epochs, self.looks = None, 0  # set if each epoch has rows of its own, with an evaluation after each
 
     def begins(self, line):
-        """Reads the run's number where `line` says it."""
+        """Reads the run's number from `line`, if it is there."""
         found = WAITS.match(line)
         if found:
             self.run = int(found[1])
@@ -84,7 +84,7 @@ class Steering:
         return bool(found)
 
     def evaluated(self, step, steps):
-        """Calls the callbacks, and writes what they ask."""
+        """Calls the callbacks, and writes their requests."""
         self.check()
         self.looks += 1
         if self.epochs:
@@ -102,7 +102,7 @@ class Steering:
         self.store.execute("COMMIT")
 
     def check(self):
-        """Raises what the run refused."""
+        """Raises Error for requests that the run refused."""
         found = self.store and self.store.execute("SELECT refused FROM run_request WHERE run = ? AND id > ? AND refused IS NOT "
                                                   "NULL ORDER BY id", (self.run, self.first)).fetchone()
         if found:
@@ -122,7 +122,7 @@ class Steering:
         return seconds[0], values
 
     def _hyperparameters(self):
-        """Those that the models began with, and what was changed since."""
+        """The initial hyperparameters of the models, with the changes made since."""
         now = [dict(own) for own in self.models]
         for model, key, value in self.store.execute("SELECT model, key, value FROM run_request WHERE run = ? AND what = 'set' AND "
                                                     "taken IS NOT NULL AND refused IS NULL ORDER BY id", (self.run,)):

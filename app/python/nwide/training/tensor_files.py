@@ -14,7 +14,7 @@ DTYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
 def save(path, tensors):
-    """Writes named tensors: the widest dtype first, so that all values lie aligned."""
+    """Writes named tensors, the widest dtypes first, so that all values are aligned."""
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header, end = {}, 0
     for name in order:

@@ -1,4 +1,4 @@
-"""`nw.train`: the module, its data and its starts as files in the run's folder, and `workbench train` on them."""
+"""`nw.train`: writes module, data and initial weights as files to the run's folder and runs `workbench train` on them."""
 
 import contextlib
 import dataclasses
@@ -22,20 +22,22 @@ from .steering import Steering
 from .values import Together, count_of
 from .weights import Weights
 
-FILES = "python"  # the folder, or how its name begins, that holds what a run is made of
+FILES = "python"  # name, or beginning of the name, of the folder with a run's input files
 
 
 def train(models, *beside, data, **options) -> Run:
     """Trains N models of one architecture as one program.
 
-    `models`: a class or factory, called N times under torch.manual_seed(seed), a list of modules, or one module that all
-    start from. `data`: (X, y) of tensors or arrays, a frame, a dict of columns, a Dataset, a DataLoader that is read anew for
-    each epoch, or [(X0, y0), ...] of each model's own; `rows=[idx0, ...]` says which of shared rows are whose. `beside`: nw.zip(lr=[...], weight_decay=[...]), lists that go
-    side by side; lists of other arguments and `seeds` are crossed. `loss`: a name, or a function of (output, target) or of
-    (output, batch), all columns by name. `callbacks`: functions of a look at each evaluation, which may stop, change and copy
-    models. Everything else is an option of `workbench train`, underscores for hyphens. A list of batch, optimizer, loss,
-    schedule, warmup or steps, or in net={'width': [64, 256]}, is a wide run for each, one after the other. Under mpirun or
-    srun --mpi=pmix each process trains a slice of the models, and all get the whole result; rank 0's arguments count.
+    Returns a Run. `models`: a class or factory, called N times under torch.manual_seed(seed), a list of modules, or
+    one module that all start from. `data`: (X, y) of tensors or arrays, a DataFrame, a dict of columns, a Dataset, a
+    DataLoader that is read anew for each epoch, or [(X0, y0), ...] per model; `rows=[idx0, ...]` selects each model's
+    rows of shared data. `beside`: nw.zip(lr=[...], weight_decay=[...]), lists zipped together; lists of other
+    arguments and `seeds` form a cross product. `loss`: a name, or a function of (output, target) or of (output,
+    batch), all columns by name. `callbacks`: functions called with a Look at each evaluation, which may stop, change
+    and copy models. Everything else is an option of `workbench train`, underscores for hyphens. A list of batch,
+    optimizer, loss, schedule, warmup or steps, or in net={'width': [64, 256]}, starts a wide run for each value, one
+    after the other. Under mpirun or srun --mpi=pmix each process trains a slice of the models, and all get the whole
+    result; rank 0's arguments count.
     """
     def lead():
         run = _train(models, beside, data, options)
@@ -167,7 +169,7 @@ class Training:
         return isinstance(self.all.data, DataLoader), callable(self.options.get("augment"))
 
     def _check_epochs(self):
-        """Of a DataLoader all models see the batches as they come; the rows of epochs are handed over at evaluations."""
+        """Checks options with a DataLoader: all models see its batches in order; evaluations hand over an epoch's rows."""
         loads, changes = self._has_epochs()
         options, what = self.options, "a DataLoader" if loads else "a function as augment"
         for option in ("eval_every", "rows", *(("folds", "fold", "group", "same_order") if loads else ())) if loads or changes else ():
@@ -188,7 +190,7 @@ class Training:
                      f"{option}=(X, y), or another DataLoader")
 
     def _epochs(self, reader, table):
-        """What the command is told of rows that are others in each epoch."""
+        """The command-line options for rows that change in each epoch."""
         loads, changes = self._has_epochs()
         if not loads and not changes:
             return []
@@ -232,8 +234,8 @@ class Training:
         return metrics
 
     def _rows(self, first):
-        """data.safetensors, and files of validation and test rows where these are given as rows, written once for all runs.
-        Returns who read them, the table, and what the command is told."""
+        """Writes data.safetensors, and files of validation and test rows if given as rows, once for all runs.
+        Returns the Reader, the Table and the command-line options."""
         if self.all.rows is None:
             reader = Reader(first, self.options, tell=self.all.tell)
             with untouched_randomness(self._first_seed()):
@@ -270,7 +272,7 @@ class Training:
         return int(seed if count_of(seed) is None else seed[0])
 
     def _network(self, source, first, reader, table):
-        """The network's file, in training form where the module is in training; a second one where its own code asks which."""
+        """Writes the network's file, in training form if the module is in train mode, and one for evaluation if needed."""
         batch = self.options.get("batch", 32)
         batch = min(batch if type(batch) is int and batch > 0 else 32, table.rows())
         sample, model, arguments = reader.sample(table, batch), first, []
@@ -292,7 +294,7 @@ class Training:
         return [path, *arguments, *(f"--freeze={name}" for name in frozen)]
 
     def _loss(self, loss, first, reader, table, sample, batch):
-        """The model that computes it too, and what the command is told. `sample` gets what it looks at besides."""
+        """The model that also computes the loss, and the command-line options. Adds the loss's columns to `sample`."""
         if not callable(loss):
             fail("train", "loss", repr(loss), "a name, or a function of (output, target) or (output, batch)", "loss='cross_entropy'")
         inputs = {name: columns[0] if len(columns) == 1 else name for name, columns in reader.meaning.arguments.items()}
@@ -319,7 +321,7 @@ class Training:
         return folds if type(folds) is int and folds > 1 else 1
 
     def _plan(self, source, table):
-        """Models given one by one, or rows of each one's own, say how many where nothing else does."""
+        """The Plan; lists of models or of rows give the number of models if no option does."""
         folds, options = self._folds(table), self.options
         given = {"modules": len(source.given) if source.listed else 0, "models' own rows": table.models(),
                  "checkpoints": source.weights.count() if source.weights else 0}
@@ -334,7 +336,7 @@ class Training:
         return found
 
     def _starts(self, source, models):
-        """A checkpoint for each model; of one module for all its values in the network's file."""
+        """Writes a checkpoint for each model; a single module for all needs none, as its values are in the network's file."""
         if source.weights and (note := source.weights.note()):
             self.kept["fresh"] = note
             self.all.tell(note)
@@ -390,7 +392,7 @@ class Training:
         finally:
             if self.steering and self.steering.epochs:
                 self.kept["waited"] = self.steering.epochs.waited
-            if self._state() != before:  # also what ends in an error may be resumed
+            if self._state() != before:  # a run that ended in an error may be resumed too
                 self.all.begun = True
                 keep(self.place, self.kept)
         if self._state() == before:
