@@ -251,7 +251,8 @@ StrategyChoice choose_strategies(const Network& network, const Ensemble& ensembl
 
 std::unique_ptr<GradientModel> compile_gradients(const Network& network, const Ensemble& ensemble,
                                                  const std::vector<size_t>& of, Program single,
-                                                 const CompileOptions& options) {
+                                                 const CompileOptions& options,
+                                                 const std::vector<bool>& outputs) {
   at::NoGradGuard no_grad;
   if (!ensemble.device().is_cpu())
     throw Unsupported(reason(network.name, "gradients", c10::str(ensemble.device()), "the CPU",
@@ -259,8 +260,8 @@ std::unique_ptr<GradientModel> compile_gradients(const Network& network, const E
   check_pass_names(options.passes_off);
   const CompileOptions settled = of_mode(options);
   for (const ValueId id : single.bound) single.value(id).role = Role::input;
-  const auto what =
-      std::make_shared<WithGradients>("backward", std::move(single), of, Cotangents::bound);
+  const auto what = std::make_shared<WithGradients>("backward", std::move(single), of,
+                                                    Cotangents::bound, outputs);
   Ensemble all = in_plain_memory(ensemble);
   for (const int64_t at : what->cotangents()) {
     if (at < 0) continue;

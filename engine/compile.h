@@ -36,9 +36,11 @@ class GradientModel;
 /// Compiles calls that are differentiated: the forward pass and the gradients for the tensors `of`,
 /// by index, as two programs, chosen by measuring both together. Each call brings all tensors.
 /// `single`: recorded for being differentiated. Throws Error for operators without a gradient.
+/// `outputs`: by output, whether it may have a cotangent; empty: all.
 std::unique_ptr<GradientModel> compile_gradients(const Network& network, const Ensemble& ensemble,
                                                  const std::vector<size_t>& of, Program single,
-                                                 const CompileOptions& options);
+                                                 const CompileOptions& options,
+                                                 const std::vector<bool>& outputs = {});
 
 /// Records Program(1) of `network` on model 0 of `ensemble`; with `grad` for differentiation: no
 /// gradient flows through parts where the network turns grad mode off.

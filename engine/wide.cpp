@@ -148,14 +148,16 @@ Tensors WideModel::run(const Tensors& inputs, const Tensors& weights,
 }
 
 Differentiable WideModel::run_for_gradients(const Tensors& inputs, const Tensors& weights,
-                                            const std::vector<bool>& of, bool at_once) {
+                                            const std::vector<bool>& of,
+                                            const std::vector<bool>& outputs, bool at_once) {
   impl_->take_weights(weights);
-  return impl_->run_for_gradients(inputs, of, at_once);
+  return impl_->run_for_gradients(inputs, of, outputs, at_once);
 }
 
 std::shared_ptr<GradientModel> WideModel::gradients(const Tensors& inputs,
-                                                    const std::vector<bool>& of) {
-  return impl_->gradients(inputs, of);
+                                                    const std::vector<bool>& of,
+                                                    const std::vector<bool>& outputs) {
+  return impl_->gradients(inputs, of, outputs);
 }
 
 void WideModel::prepare(const Tensors& inputs) {

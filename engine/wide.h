@@ -93,6 +93,7 @@ struct Differentiable {
   std::vector<size_t> places;  // by input, then by weight: index among the bound tensors
   Tensors weights;             // that the call used
   std::string refusal;         // why gradients failed, or ""
+  bool repeatable = false;     // another pass on the same tensors computes the same
 };
 
 /// N models with their weights, compiled for the inputs' sizes, again for each new signature. One
@@ -123,10 +124,14 @@ class WideModel {
   /// a gradient; missing entries do not. Without `at_once`, values for the gradients are computed
   /// only when `gradients` are requested, by another forward pass on the same tensors, unless that
   /// would draw or read other numbers.
+  /// `outputs`: by output, whether it is expected to have a cotangent; empty: all. Calls that
+  /// cannot be repeated are ready for all.
   Differentiable run_for_gradients(const Tensors& inputs, const Tensors& weights,
-                                   const std::vector<bool>& of, bool at_once);
+                                   const std::vector<bool>& of, const std::vector<bool>& outputs,
+                                   bool at_once);
   /// Compiles the gradients of such calls. Throws Error where an operator has none.
-  std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of);
+  std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of,
+                                           const std::vector<bool>& outputs);
 
   /// Compiles for inputs of these sizes, as the first such call would, without running.
   void prepare(const Tensors& inputs);

@@ -210,6 +210,12 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
   backward_.run(all, hooks);
   for (size_t k = 0; k < gradients.size(); ++k)
     if (reached_[k] && shared_[of()[k]]) gradients[k] = sum_of_ranges(gradients[k]);
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    bool led_to = false;
+    for (size_t o = 0; o < cotangents.size(); ++o)
+      led_to = led_to || (cotangents[o].defined() && what_->depends(o, k));
+    if (!led_to) gradients[k] = Tensor();
+  }
   return gradients;
 }
 

@@ -40,6 +40,8 @@ class GradientModel {
                    const Tensors& cotangents);
 
   const std::vector<size_t>& of() const { return what_->of(); }
+  /// By output: whether its cotangent may be defined.
+  bool takes(size_t output) const { return what_->cotangents()[output] >= 0; }
   const std::vector<bool>& differentiable() const { return differentiable_; }  // by output
   const std::vector<bool>& reads() const { return reads_; }                    // by bound tensor
   const std::vector<bool>& reads_output() const { return reads_output_; }      // by output

@@ -324,8 +324,11 @@ void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
 }
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
-                                                             const std::vector<bool>& of) {
-  if (const auto known = s.gradients.find(of); known != s.gradients.end()) return known->second;
+                                                             const std::vector<bool>& of,
+                                                             const std::vector<bool>& outputs) {
+  const bool all = std::find(outputs.begin(), outputs.end(), false) == outputs.end();
+  const auto key = std::make_pair(of, all ? std::vector<bool>() : outputs);
+  if (const auto known = s.gradients.find(key); known != s.gradients.end()) return known->second;
   const Apart apart(options.threads);
   const CastStateGuard casts(s.casts);
   Ensemble e = ensemble(s.network, s.inputs);
@@ -345,31 +348,35 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
   CompileOptions o = compile_options(e.device());
   if (const Signature* other = like(s, true)) o.like = other->gradients.begin()->second->choices;
   ++programs_compiled;
-  s.gradients[of] = compile_gradients(s.network, e, wanted, *s.for_gradients, o);
+  const std::shared_ptr<GradientModel> made =
+      compile_gradients(s.network, e, wanted, *s.for_gradients, o, key.second);
+  s.gradients[key] = made;
   give_back_memory();
-  return s.gradients[of];
+  return made;
 }
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients(const Tensors& inputs,
-                                                          const std::vector<bool>& of) {
+                                                          const std::vector<bool>& of,
+                                                          const std::vector<bool>& outputs) {
   const at::NoGradGuard no_grad;
-  return gradients_of(known(inputs), of);
+  return gradients_of(known(inputs), of, outputs);
 }
 
 Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::vector<bool> of,
-                                                  bool at_once) {
+                                                  const std::vector<bool>& outputs, bool at_once) {
   const at::NoGradGuard no_grad;
   Signature& s = known(inputs);
   Differentiable made;
   made.places = places_of(s.network);
   made.weights = weights;
   of.resize(made.places.size(), false);
-  if (!at_once && !s.network.random && s.changed.empty()) {
+  made.repeatable = !s.network.random && s.changed.empty();
+  if (!at_once && made.repeatable) {
     made.outputs = run(inputs, &made.changed);
     return made;
   }
   try {
-    made.gradients = gradients_of(s, of);
+    made.gradients = gradients_of(s, of, made.repeatable ? outputs : std::vector<bool>());
   } catch (const std::exception& e) {
     const std::string text = e.what();
     made.refusal = text.substr(0, text.find('\n'));

@@ -19,7 +19,9 @@ struct Signature {
   Tensors inputs;                        // N models' inputs used for compiling
   int64_t weights = 0;                   // version of the weights it has
   std::optional<Program> for_gradients;  // Program(1) recorded with `grad`
-  std::map<std::vector<bool>, std::shared_ptr<GradientModel>> gradients;  // by their tensors
+  /// By the tensors that get gradients and the outputs that have cotangents (empty: all).
+  std::map<std::pair<std::vector<bool>, std::vector<bool>>, std::shared_ptr<GradientModel>>
+      gradients;
 };
 
 /// The index of a bound value in `program.bound`.
@@ -44,8 +46,10 @@ struct WideModel::Impl {
   int64_t programs_compiled = 0;  // so far
 
   Tensors run(const Tensors& inputs, std::vector<std::pair<size_t, Tensor>>* changed);
-  Differentiable run_for_gradients(const Tensors& inputs, std::vector<bool> of, bool at_once);
-  std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of);
+  Differentiable run_for_gradients(const Tensors& inputs, std::vector<bool> of,
+                                   const std::vector<bool>& outputs, bool at_once);
+  std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of,
+                                           const std::vector<bool>& outputs);
   /// Uses the caller's weights from here on; empty: those of the last call.
   void take_weights(const Tensors& given);
   /// The program for inputs of these sizes, compiled if needed, with the current weights.
@@ -72,7 +76,8 @@ struct WideModel::Impl {
   void compile_model(Signature& s);
   /// Another size with the same calls, not far larger or smaller; nullptr: none.
   const Signature* like(const Signature& s, bool gradients) const;
-  std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of);
+  std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of,
+                                              const std::vector<bool>& outputs);
   /// Stores the new values that a call of `single` gave weights.
   void keep_updates(const Signature& s, const Program& single, const Tensors& updates,
                     std::vector<std::pair<size_t, Tensor>>* changed);

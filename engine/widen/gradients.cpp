@@ -33,6 +33,28 @@ auto with_reason(const std::string& thing, const Call& call) {
   }
 }
 
+bool is_real(const Value& v) { return at::isFloatingType(v.dtype) || at::isComplexType(v.dtype); }
+
+/// By output, then by `of`: whether calls on real numbers lead from the tensor to the output.
+std::vector<std::vector<bool>> dependences(const Program& program, const std::vector<size_t>& of) {
+  std::vector<std::vector<bool>> all;
+  for (const ValueId output : program.outputs) {
+    ByValue<bool> leads(program.values.size(), false);
+    leads[output] = is_real(program.value(output));
+    for (size_t i = program.nodes.size(); i-- > 0;) {
+      const Node& node = program.nodes[i];
+      bool on_the_way = false;
+      for_each_value(node.results, [&](ValueId id) { on_the_way = on_the_way || leads[id]; });
+      if (!on_the_way) continue;
+      for_each_value(node.arguments,
+                     [&](ValueId id) { leads[id] = leads[id] || is_real(program.value(id)); });
+    }
+    std::vector<bool>& own = all.emplace_back();
+    for (const size_t i : of) own.push_back(leads[program.bound[i]]);
+  }
+  return all;
+}
+
 }  // namespace
 
 Tensors gradients_of(const Tensors& outputs, const Tensors& of, const Tensors& cotangents) {
@@ -73,16 +95,17 @@ ForwardAndBack forward_and_back(
 }
 
 WithGradients::WithGradients(std::string thing, Program single, std::vector<size_t> of,
-                             Cotangents from)
+                             Cotangents from, const std::vector<bool>& outputs)
     : thing_(std::move(thing)),
       single_(std::move(single)),
       form_(single_),
       of_(std::move(of)),
-      from_(from) {
+      from_(from),
+      depends_(dependences(single_, of_)) {
   for (size_t k = 0; k < single_.outputs.size(); ++k) {
     const Value& output = single_.value(single_.outputs[k]);
-    const bool real = at::isFloatingType(output.dtype) || at::isComplexType(output.dtype);
-    if (!real || from_ == Cotangents::ones) {
+    const bool asked = outputs.empty() || outputs[k];
+    if (!asked || !is_real(output) || from_ == Cotangents::ones) {
       cotangents_.push_back(-1);
       continue;
     }
@@ -134,6 +157,10 @@ std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<Wide
                            [&] { return evaluate_wide(single_, n, values, options, coverage); });
       });
   differentiable_ = pass.differentiable;
+  for (size_t k = 0; k < cotangents_.size(); ++k)
+    if (from_ == Cotangents::bound && cotangents_[k] < 0)
+      differentiable_[k] =
+          std::find(depends_[k].begin(), depends_[k].end(), true) != depends_[k].end();
   reached_ = pass.reached;
   const auto outputs = pass.made.begin() + static_cast<std::ptrdiff_t>(cotangents_.size());
   std::vector<WideValue> results(pass.made.begin(), outputs);

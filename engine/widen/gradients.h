@@ -38,7 +38,9 @@ class WithGradients {
  public:
   /// `thing`: named in messages. `single`: recorded with `grad`. `of`: indices of the tensors that
   /// get gradients.
-  WithGradients(std::string thing, Program single, std::vector<size_t> of, Cotangents from);
+  /// `outputs`: by output, whether it may have a cotangent; empty: all.
+  WithGradients(std::string thing, Program single, std::vector<size_t> of, Cotangents from,
+                const std::vector<bool>& outputs = {});
 
   /// A stand-in for Program(1) of the whole, with its names, sizes and random operators.
   const Program& form() const { return form_; }
@@ -60,6 +62,8 @@ class WithGradients {
   /// any output depends on it.
   const std::vector<bool>& differentiable() const { return differentiable_; }
   const std::vector<bool>& reached() const { return reached_; }
+  /// Whether calls on real numbers lead from `of()[k]` to the output.
+  bool depends(size_t output, size_t k) const { return depends_[output][k]; }
 
  private:
   std::vector<WideValue> own(const std::vector<WideValue>& bound) const;
@@ -70,6 +74,7 @@ class WithGradients {
   std::vector<size_t> of_;
   Cotangents from_;
   std::vector<int64_t> cotangents_;
+  std::vector<std::vector<bool>> depends_;  // by output, then by `of`
   std::vector<bool> differentiable_, reached_;
 };
 

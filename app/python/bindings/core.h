@@ -27,6 +27,7 @@ struct CoreState {
   wide::WideModel model;
   std::mutex mutex = {};                     // guards the model
   std::atomic<bool> differentiated = false;  // a backward pass has been seen
+  std::vector<bool> used = {};               // by output, whether the last one had its cotangent
 };
 
 /// The C++ side of Python's `nwide.WideModule`: a WideModel whose weights are Python's tensors.

@@ -64,6 +64,8 @@ struct WideBackward : Node {
   std::vector<size_t> places;  // positions of these among the program's bound tensors
   size_t inputs = 0;
   std::vector<SavedVariable> bound;  // in this order
+  std::vector<bool> read;            // by `bound`: the model reads it
+  bool repeatable = false;           // another forward pass on the same tensors computes the same
   std::vector<SavedVariable> outputs;
   SavedVariable saved;
   bool released = false;
@@ -81,10 +83,16 @@ struct WideBackward : Node {
   variable_list apply(variable_list&& cotangents) override {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
+    std::vector<bool> used;
+    for (const wide::Tensor& t : cotangents) used.push_back(t.defined());
+    if (std::find(used.begin(), used.end(), true) == used.end())
+      return variable_list(static_cast<size_t>(std::count(of.begin(), of.end(), true)));
+    const bool again = repeatable && !made_for(used);
     wide::Tensors given, made;
-    for (const SavedVariable& t : bound) given.push_back(t.unpack());
+    for (size_t k = 0; k < bound.size(); ++k)
+      given.push_back(read[k] || again ? bound[k].unpack() : wide::Tensor());
     for (const SavedVariable& t : outputs) made.push_back(t.unpack(shared_from_this()));
-    variable_list gradients = computed(given, made, cotangents);
+    variable_list gradients = computed(given, made, cotangents, again, used);
     if (at::GradMode::is_enabled()) {
       wide::Tensors all = given;
       all.insert(all.end(), cotangents.begin(), cotangents.end());
@@ -94,21 +102,31 @@ struct WideBackward : Node {
   }
 
  private:
+  /// Whether the model was made for just these cotangents.
+  bool made_for(const std::vector<bool>& used) const {
+    for (size_t k = 0; model && k < used.size(); ++k)
+      if (model->takes(k) != used[k] && model->differentiable()[k]) return false;
+    return true;
+  }
+
+  /// `again`: the forward pass is run again, by a model for the cotangents that are `used`.
   wide::Tensors computed(const wide::Tensors& given, const wide::Tensors& made,
-                         const wide::Tensors& cotangents) {
+                         const wide::Tensors& cotangents, bool again,
+                         const std::vector<bool>& used) {
     try {
       wide::Tensors at_place(places.size()), kept = made;
       for (size_t k = 0; k < places.size(); ++k) at_place[places[k]] = given[k];
       wide::Tensor blob;
       std::shared_ptr<wide::GradientModel> gradients = model;
-      if (gradients) {
+      if (gradients && !again) {
         blob = saved.unpack();
       } else {
         const wide::Tensors in(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(inputs));
         {
           const std::lock_guard lock(core->mutex);
-          gradients = core->model.gradients(in, of);
+          gradients = core->model.gradients(in, of, used);
           core->differentiated = true;
+          core->used = used;
         }
         wide::GradientModel::Forward forward = gradients->forward(at_place);
         blob = std::move(forward.saved);
@@ -157,7 +175,7 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
           "[backward] tensor: got one made in inference mode, expected an ordinary one; try a "
           "clone of it outside";
     } else {
-      made = core->model.run_for_gradients(inputs, weights, of, save_at_once(*core));
+      made = core->model.run_for_gradients(inputs, weights, of, core->used, save_at_once(*core));
     }
   }
   *changed = std::move(made.changed);
@@ -180,14 +198,20 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   if (weights.empty()) all.insert(all.end(), made.weights.begin(), made.weights.end());
   node->inputs = inputs.size();
   node->model = made.gradients;
+  const bool several = std::count_if(outputs.begin(), outputs.end(),
+                                     [](const wide::Tensor& t) { return t.requires_grad(); }) > 1;
+  // Which of several outputs a loss uses is known only then: all has to be there for another pass.
+  node->repeatable = made.repeatable && (!node->model || several);
   std::vector<bool> replaced(all.size(),
                              false);  // which tensors the caller replaces after this call
   for (const auto& [weight, value] : *changed) replaced[inputs.size() + weight] = true;
   for (size_t k = 0; k < all.size(); ++k) {
     const bool read = !node->model || node->model->reads()[node->places[k]];
     const bool copy = read && replaced[k];
-    node->bound.push_back(read ? SavedVariable(copy ? all[k].detach().clone() : all[k], false)
-                               : SavedVariable());
+    node->read.push_back(read);
+    node->bound.push_back(read || node->repeatable
+                              ? SavedVariable(copy ? all[k].detach().clone() : all[k], false)
+                              : SavedVariable());
   }
   if (node->model) {
     for (size_t k = 0; k < outputs.size(); ++k)

@@ -94,5 +94,93 @@ class Casts(Loops):
         self.assertEqual(wide(x).dtype, torch.float32)
 
 
+class Heads(nn.Module):
+    """Two heads on one body; with dropout, calls cannot be repeated."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.body, self.a, self.b = nn.Linear(6, 11), nn.Linear(11, 3), nn.Linear(11, 2)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        h = self.dropout(torch.tanh(self.body(x)))
+        return self.a(h), self.b(h)
+
+
+class Spread(nn.Module):
+    """The second output has an infinite derivative where the rows are equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(6, 4)
+
+    def forward(self, x):
+        z = self.a(x)
+        return z, (z - z.mean(0)).pow(2).sum(0).sqrt()
+
+
+class SomeOutputs(Loops):
+    LOSSES = {"first": lambda a, b: a.square().sum(), "second": lambda a, b: b.sin().sum(),
+              "both": lambda a, b: a.square().sum() + b.sin().sum()}
+
+    def setUp(self):
+        torch.manual_seed(5)
+
+    def together(self, models, x, losses):
+        """A loop over losses with AdamW, which moves a parameter unless its gradient is None."""
+        wide = nw.compile(models, options=OPTIONS)
+        ours = torch.optim.AdamW(wide.parameters(), lr=0.05, weight_decay=0.3)
+        own = [torch.optim.AdamW(m.parameters(), lr=0.05, weight_decay=0.3) for m in models]
+        for name in losses:
+            for optimizer in (ours, *own):
+                optimizer.zero_grad()
+            self.LOSSES[name](*wide(x)).backward()
+            for m, one in zip(models, x):
+                self.LOSSES[name](*m(one)).backward()
+            self.close(wide, models, 1e-9)
+            for optimizer in (ours, *own):
+                optimizer.step()
+        for name, p in wide.named_parameters():
+            expected = torch.stack([dict(m.named_parameters())[name] for m in models])
+            self.assertLess((p - expected).abs().max().item(), 1e-9, name)
+
+    def test_a_head_that_the_loss_leaves_out_has_no_gradient(self):
+        models, x = [Heads().double() for _ in range(3)], torch.randn(3, 5, 6).double()
+        self.together(models, x, ["first"] * 3 + ["second", "first", "both", "both", "second", "first"])
+
+    def test_calls_that_cannot_be_repeated(self):
+        models, x = [Heads(0.5).double() for _ in range(3)], torch.randn(3, 5, 6).double()
+        wide = nw.compile(models, options=OPTIONS)
+        for name, without in (("first", "b"), ("second", "a"), ("both", ""), ("first", "b")):
+            wide.zero_grad()
+            self.LOSSES[name](*wide(x)).backward()
+            for key, p in wide.named_parameters():
+                self.assertEqual(p.grad is None, key.split(".")[0] == without, f"{name}: {key}")
+
+    def test_an_output_that_is_only_looked_at_leaves_gradients_finite(self):
+        models, x = [Spread().double() for _ in range(3)], torch.randn(3, 1, 6).double()
+        wide = nw.compile(models, options=OPTIONS)
+        for _ in range(3):
+            for m in (wide, *models):
+                m.zero_grad()
+            wide(x)[0].square().sum().backward()
+            sum(m(one)[0].square().sum() for m, one in zip(models, x)).backward()
+            self.close(wide, models, 1e-9)
+        self.assertTrue(torch.isfinite(wide.a.weight.grad).all())
+
+    def test_two_backward_passes_of_one_call(self):
+        models, x = [Heads().double() for _ in range(3)], torch.randn(3, 5, 6).double()
+        wide = nw.compile(models, options=OPTIONS)
+        for order in ("ab", "ba", "ab"):
+            for m in (wide, *models):
+                m.zero_grad()
+            outputs, own = wide(x), [m(one) for m, one in zip(models, x)]
+            for k, head in enumerate(order):
+                at = "ab".index(head)
+                outputs[at].square().sum().backward(retain_graph=k == 0)
+                sum(o[at].square().sum() for o in own).backward(retain_graph=k == 0)
+                self.close(wide, models, 1e-9)
+
+
 if __name__ == "__main__":
     unittest.main()
