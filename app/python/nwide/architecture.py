@@ -1,11 +1,13 @@
 """Checks that N models have one architecture, and finds the tensors in which they differ."""
 
+import types
+
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
 from torch.utils import _pytree as pytree
 
-from .classes import difference, place
+from .classes import Comparison, difference, place
 from .errors import fail
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -18,15 +20,50 @@ def path_text(path):
     return path or "the model itself"
 
 
-def _plain(value):
-    if isinstance(value, PLAIN):
-        return True
-    return isinstance(value, (tuple, list, set, frozenset)) and all(_plain(v) for v in value)
+class _Attributes(Comparison):
+    """Compares attributes of two models' modules: two submodules are the same if they stand at the same path."""
+
+    def __init__(self, first, model):
+        super().__init__()
+        self.paths = {id(m): path for one in (first, model) for path, m in one.named_modules()}
+
+    def alike(self, a, b):
+        """`same` but for tensors, whose values are the models' own or are checked by check_kept_apart."""
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            return True
+        if type(a) is type(b) and isinstance(a, (list, tuple)):
+            return len(a) == len(b) and all(map(self.alike, a, b))
+        if type(a) is type(b) and isinstance(a, dict):
+            return a.keys() == b.keys() and all(self.alike(a[k], b[k]) for k in a)
+        return self.same(a, b)
+
+    def same(self, a, b):
+        if isinstance(a, nn.Module) and (id(a) in self.paths or id(b) in self.paths):
+            return self.paths.get(id(a)) == self.paths.get(id(b))
+        if type(a) is type(b) and hasattr(a, "tobytes") and hasattr(a, "shape"):  # NumPy's, which need not be installed
+            return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+        return super().same(a, b)
+
+    def _objects(self, a, b):
+        """Objects implemented in C that only are themselves, such as locks and generators, cannot be told apart."""
+        opaque = not hasattr(a, "__dict__") and type(a).__eq__ is object.__eq__
+        return opaque or super()._objects(a, b)
 
 
-def _attributes(module):
-    """A submodule's attributes that can be compared. Those of nn.Module itself begin with _ and are left out."""
-    return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and _plain(v)}
+def _compared(module):
+    """A submodule's attributes that are compared. Those of nn.Module itself are left out but for hooks; of other private ones,
+    which may be caches, functions and plain values remain."""
+    found = {name: value for name, value in vars(module).items() if name not in _REGISTERED and
+             (not name.startswith("_") or isinstance(value, PLAIN[:6]) or callable(value) and not isinstance(value, nn.Module))}
+    for name in ("_forward_pre_hooks", "_forward_hooks"):
+        found[name] = list(vars(module)[name].values())
+    return found
+
+
+def _described(value):
+    """A value as a message shows it: functions by name, long ones cut."""
+    text = f"function {value.__qualname__}" if isinstance(value, types.FunctionType) else repr(value)
+    return text if len(text) < 80 else text[:76] + " ..."
 
 
 def kind(module):
@@ -36,30 +73,45 @@ def kind(module):
 
 def check_same(models):
     """Raises Error if the models differ in more than the values of their tensors."""
-    first = dict(models[0].named_modules())
     for i, model in enumerate(models[1:], 1):
-        other = dict(model.named_modules())
-        if other.keys() != first.keys():
-            odd = sorted(other.keys() ^ first.keys())[0]
-            fail("compile", f"submodules of model {i}", f"{path_text(odd)} in one model alone",
-                 "those of model 0", "models of one architecture")
-        for path, module in first.items():
-            twin = other[path]
-            _check_same_class(f"{path_text(path)} of model {i}", kind(twin), kind(module))
-            if twin.extra_repr() != module.extra_repr():
-                fail("compile", f"{path_text(path)} of model {i}", twin.extra_repr(),
-                     f"{module.extra_repr()} as in model 0", "models of one architecture")
-            mine, its = _attributes(module), _attributes(twin)
-            for name in sorted(mine.keys() | its.keys()):
-                if name not in mine or name not in its or mine[name] != its[name]:
-                    fail("compile", f"{path_text(path)}.{name} of model {i}", its.get(name, "none"),
-                         f"{mine.get(name, 'none')} as in model 0", "models of one architecture")
-            if twin.training != module.training:
-                fail("compile", f"{path_text(path)}.training of model {i}", twin.training,
-                     f"{module.training} as in model 0", "model.eval() or model.train() on all of them")
+        if model is not models[0]:
+            check_like(models[0], model, i)
 
 
-def _check_same_class(what, its, first):
+def check_like(first, model, number, thing="compile"):
+    """Raises Error if model `number` differs from the first one in more than the values of its tensors."""
+    mine, its = dict(first.named_modules()), dict(model.named_modules())
+    if its.keys() != mine.keys():
+        odd = sorted(its.keys() ^ mine.keys())[0]
+        fail(thing, f"submodules of model {number}", f"{path_text(odd)} in one model alone",
+             "those of model 0", "models of one architecture")
+    comparison = _Attributes(first, model)
+    for path, module in mine.items():
+        twin = its[path]
+        _check_same_class(thing, f"{path_text(path)} of model {number}", kind(twin), kind(module))
+        if twin.extra_repr() != module.extra_repr():
+            fail(thing, f"{path_text(path)} of model {number}", twin.extra_repr(),
+                 f"{module.extra_repr()} as in model 0", "models of one architecture")
+        expected, got = _compared(module), _compared(twin)
+        for name in sorted(expected.keys() | got.keys()):
+            if name in expected and name in got:
+                if comparison.alike(expected[name], got[name]):
+                    continue
+                there, own = _described(got[name]), f"{_described(expected[name])} as in model 0"
+                if there + " as in model 0" == own:
+                    there, own = f"{there} that differs", "that of model 0"
+            elif name.startswith("_"):
+                continue
+            else:
+                there, own = (_described(v[name]) if name in v else "none" for v in (got, expected))
+                own += " as in model 0"
+            fail(thing, f"{path_text(path)}.{name} of model {number}", there, own, "models of one architecture")
+        if twin.training != module.training:
+            fail(thing, f"{path_text(path)}.training of model {number}", twin.training,
+                 f"{module.training} as in model 0", "model.eval() or model.train() on all of them")
+
+
+def _check_same_class(thing, what, its, first):
     """Raises Error for another class, unless it is the same code defined again."""
     differs = difference(its, first)
     if not differs:
@@ -69,7 +121,7 @@ def _check_same_class(what, its, first):
         there, own = (place(cls, differs) for cls in (its, first))
         got += f" with another {differs}" + (f" (at {there})" if there else "")
         expected += f" (at {own})" if own else ""
-    fail("compile", what, got, f"{expected} as in model 0", "models of one architecture")
+    fail(thing, what, got, f"{expected} as in model 0", "models of one architecture")
 
 
 def check_kept_apart(models):
@@ -175,6 +227,9 @@ def gather(models, slot):
             if own != expected:
                 fail("compile", f"{slot.name} of model {i}", f"{what} {own}", f"{expected} as in model 0",
                      "models of one architecture")
+        if slot.kind == "parameter" and tensor.requires_grad != first.requires_grad:
+            fail("compile", f"{slot.name} of model {i}", f"requires_grad {tensor.requires_grad}",
+                 f"{first.requires_grad} as in model 0", "requires_grad_ on all of them")
     return tensors
 
 

@@ -1,6 +1,7 @@
 """Compares the code of two classes: a notebook cell that runs twice defines its class twice."""
 
 import dis
+import functools
 import types
 
 import torch
@@ -12,7 +13,7 @@ INCIDENTAL = {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__"
 
 def difference(one, other):
     """The attribute in which two classes differ, such as "forward"; "" if name, bases and code are equal."""
-    return _Comparison().classes(one, other)
+    return Comparison().classes(one, other)
 
 
 def place(cls, what=""):
@@ -31,7 +32,9 @@ def _function(value):
     return getattr(value, "__func__", value)
 
 
-class _Comparison:
+class Comparison:
+    """Compares functions, classes and objects by what they do and hold, not by where they were defined."""
+
     def __init__(self):
         self.assumed = {}  # pairs compared so far or now, since classes and functions may refer to themselves
 
@@ -76,6 +79,8 @@ class _Comparison:
             return self.same(a.__func__, b.__func__)
         if isinstance(a, types.MethodType):
             return self.same(a.__func__, b.__func__) and self.same(a.__self__, b.__self__)
+        if isinstance(a, functools.partial):
+            return all(self.same(getattr(a, f), getattr(b, f)) for f in ("func", "args", "keywords"))
         return self._seen(a, b) or self._objects(a, b)
 
     def _seen(self, a, b):

@@ -63,7 +63,7 @@ def _quickly(loss, args, kwargs):
         if loss is F.mse_loss and not kwargs and out.shape == target.shape and out.dtype == target.dtype and out.numel() > 0:
             return _core.mse_loss(out, target)
     if loss in _MEANS and not kwargs and out.shape == target.shape:
-        return loss(out, target, reduction="none").flatten(1).mean(1)
+        return loss(out, target, reduction="none").reshape(len(out), -1).mean(1)
     if loss is not F.cross_entropy or kwargs.keys() - {"ignore_index"} or target.is_floating_point() or out.dim() < 3:
         return None
     each = F.cross_entropy(out.flatten(0, 1), target.flatten(0, 1), reduction="none", **kwargs)
@@ -87,7 +87,7 @@ def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0) -> 
     if not gradients:
         return torch.zeros(wide.n)
     with torch.no_grad():
-        norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), norm_type, 1) for g in gradients])
+        norms = torch.stack([torch.linalg.vector_norm(g.reshape(len(g), -1), norm_type, 1) for g in gradients])
         norm = torch.linalg.vector_norm(norms, norm_type, 0)
         most = torch.as_tensor(max_norm, dtype=norm.dtype)
         scale = (most / (norm + 1e-6)).clamp(max=1.0)

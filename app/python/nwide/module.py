@@ -41,10 +41,19 @@ class Branch(nn.Module):
         self.__dict__.update(_wide=wide, _path=path)
 
     def __setattr__(self, name, value):
+        if "_wide" in self.__dict__:
+            _refuse_late(self._wide._model.get_submodule(self._path), name, f"{self._path}.{name}")
         super().__setattr__(name, value)
         if name == "training" and "_wide" in self.__dict__:
             self._wide._model.get_submodule(self._path).training = value
             self._wide._modes_changed()
+
+    def _no_hook(self, *_, **__):
+        fail("wide", f"hook of {self._path}", "one of a part, which is never called by itself", "hooks of the wide module",
+             "the models before nw.compile")
+
+    register_forward_hook = register_forward_pre_hook = _no_hook
+    register_full_backward_hook = register_full_backward_pre_hook = _no_hook
 
     def __repr__(self):
         return "..."
@@ -71,6 +80,7 @@ class WideModule(nn.Module):
         if WideModule._unseen is None:  # late, because it imports torch.compile
             WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
         LIVE.add(self)
+        self.register_load_state_dict_post_hook(WideModule._loaded)
         for path, _ in model.named_modules():
             self._branch(path)
         for slot, tensor in zip(slots, weights):
@@ -82,6 +92,8 @@ class WideModule(nn.Module):
             self._branch(path).training = module.training
 
     def __setattr__(self, name, value):
+        if name not in ("n", "training") and "_model" in self.__dict__:
+            _refuse_late(self._model, name, name)
         super().__setattr__(name, value)
         if name == "training" and "_model" in self.__dict__:
             self._model.training = value
@@ -399,13 +411,12 @@ class WideModule(nn.Module):
         self._forget()
         return super()._apply(fn, recurse)
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def _loaded(self, _):
+        """After `load_state_dict` of this module or of one that it is in."""
         self._forget() if self._frozen else None
-        said = super().load_state_dict(state_dict, strict, assign)
         for other, name in aliases_of(self._model, self._slots).items():
             self._tie(other, name)  # assign=True gives each name a tensor of its own
         self._take_dtypes()
-        return said
 
     def _take_dtypes(self):
         """After `assign=True`: gives the model that is recorded the dtypes of the assigned weights."""
@@ -572,6 +583,13 @@ def moved(tensor, source, target):
         return tensor.movedim(source, target)
     except IndexError:
         fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
+
+
+def _refuse_late(module, name, what):
+    """Raises Error for a new value of an attribute that is no tensor: it is a constant of the compiled programs."""
+    if name == "training" or name.startswith("_") or name not in vars(module) or isinstance(vars(module)[name], torch.Tensor):
+        return
+    fail("wide", what, "an assignment after nw.compile", "none", "the models before nw.compile")
 
 
 def _autocast():

@@ -60,6 +60,21 @@ class Assigned(unittest.TestCase):
         again.load_state_dict(wide.state_dict())
         self.assertTrue(torch.equal(again(x), wide(x)))
 
+    def test_a_state_of_a_module_around_it(self):
+        """PyTorch does not call the load_state_dict of modules inside."""
+        def nets():
+            return [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)) for _ in range(3)]
+
+        x, others = torch.randn(3, 5, 4), nets()
+        outer = nn.Sequential(nw.compile(nets()), nn.Linear(2, 2))
+        outer[0].freeze()
+        outer(x)
+        outer.load_state_dict(nn.Sequential(nw.compile(others), nn.Linear(2, 2)).state_dict())
+        expected = torch.stack([m(one) for m, one in zip(others, x)])
+        torch.testing.assert_close(outer[0](x), expected)
+        outer.load_state_dict({k: v.double() for k, v in outer.state_dict().items()}, assign=True)
+        torch.testing.assert_close(outer[0](x.double()), torch.stack([m.double()(one.double()) for m, one in zip(others, x)]))
+
 
 if __name__ == "__main__":
     unittest.main()

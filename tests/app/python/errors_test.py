@@ -4,6 +4,8 @@ import package
 
 package.enter()
 
+import functools  # noqa: E402
+import itertools  # noqa: E402
 import random  # noqa: E402
 import re  # noqa: E402
 import subprocess  # noqa: E402
@@ -309,6 +311,101 @@ class Refused(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.strip().split("\n")[-1],
                          "ImportError: [nwide] torch: got 2.12.0, expected 2.11; try pip install torch==2.11.0")
+
+
+class Config:
+    def __init__(self, gain):
+        self.gain = gain
+
+
+class Acts(nn.Module):
+    """Has something that forward uses and that is neither a tensor nor a number."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.linear, self.act = nn.Linear(4, 3), act
+
+    def forward(self, x):
+        return self.linear(x) * self.act.gain if isinstance(self.act, Config) else self.act(self.linear(x))
+
+
+class Secret(nn.Module):
+    def __init__(self, gain):
+        super().__init__()
+        self._gain, self._cache, self.lock = gain, None, object()
+
+    def forward(self, x):
+        return x * self._gain
+
+
+def times(factor):
+    return lambda x: x * factor
+
+
+class OtherArchitectures(unittest.TestCase):
+    """Models that compute different things with tensors of equal shapes."""
+
+    def hooked(self, factor):
+        module = nn.Linear(4, 3)
+        module.register_forward_hook(lambda module, given, made: made * factor)
+        return module
+
+    def patched(self, factor):
+        module = nn.Linear(4, 3)
+        module.forward = times(factor)
+        return module
+
+    def refused(self, make, one, other, what):
+        for models in ([make(one), make(other)], [make(one), make(other), make(one)]):
+            for sample in (None, torch.randn(4)):
+                with self.assertRaisesRegex(nw.Error, what) as caught:
+                    nw.compile(models, sample)
+                self.assertRegex(str(caught.exception), LINE)
+
+    def test_they_are_refused_by_name(self):
+        self.refused(Acts, torch.relu, torch.tanh, r"^\[compile\] the model itself.act of model 1: got .*tanh.*relu.* as in model 0")
+        self.refused(Acts, times(2), times(3), r"\.act of model 1: got function times.*that differs")
+        self.refused(Acts, functools.partial(torch.mul, other=2.0), functools.partial(torch.mul, other=3.0), r"\.act of model 1")
+        self.refused(Acts, Config(2.0), Config(3.0), r"\.act of model 1")
+        self.refused(Secret, 2.0, 3.0, r"\._gain of model 1: got 3.0, expected 2.0 as in model 0")
+        self.refused(self.hooked, 2, 3, r"\._forward_hooks of model 1")
+        self.refused(self.patched, 2, 3, r"\.forward of model 1")
+
+    def test_equal_ones_are_taken(self):
+        torch.manual_seed(1)
+        x = torch.randn(3, 2, 4)
+        for make in (lambda: Acts(torch.tanh), lambda: Acts(times(2)), lambda: Acts(Config(2.0)), lambda: Secret(1.5),
+                     lambda: Acts(functools.partial(torch.mul, other=2.0)), lambda: self.hooked(2), lambda: self.patched(3)):
+            models = [make() for _ in range(3)]
+            with torch.no_grad():
+                self.assertLess((nw.compile(models)(x) - torch.stack([m(one) for m, one in zip(models, x)])).abs().max(), 1e-6)
+
+    def test_a_model_that_is_frozen_beside_others(self):
+        models = [nn.Linear(4, 3) for _ in range(3)]
+        models[1].bias.requires_grad_(False)
+        with self.assertRaisesRegex(nw.Error, r"bias of model 1: got requires_grad False, expected True as in model 0"):
+            nw.compile(models)
+
+    def test_training_refuses_them(self):
+        data = torch.randn(20, 4), torch.randn(20, 3)
+        draws = itertools.count(2.0)
+        for given, lr in (([Acts(torch.relu), Acts(torch.tanh)], [0.1, 0.1]), (lambda: Acts(Config(next(draws))), [0.1, 0.2])):
+            with self.assertRaisesRegex(nw.Error, r"^\[train\] the model itself.act of model 1: got "):
+                nw.train(given, data=data, lr=lr, epochs=1, quiet=True, no_store=True)
+
+
+class LateAssignments(unittest.TestCase):
+    def test_they_are_refused(self):
+        wide = nw.compile([nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.BatchNorm1d(3)) for _ in range(2)])
+        for part, name, value in (("1", "p", 0.0), ("2", "momentum", 0.5)):
+            with self.assertRaisesRegex(nw.Error, rf"^\[wide\] {part}.{name}: got an assignment after nw.compile"):
+                setattr(wide.get_submodule(part), name, value)
+        with self.assertRaisesRegex(nw.Error, r"^\[wide\] hook of 0: got one of a part"):
+            wide.get_submodule("0").register_forward_hook(print)
+        gained = nw.compile([Counts(torch.zeros(1)) for _ in range(2)])
+        gained.count = torch.ones(2, 1)  # a tensor is a weight
+        wide.note = "anything else is the user's"
+        wide.get_submodule("1").train(False)
 
 
 if __name__ == "__main__":

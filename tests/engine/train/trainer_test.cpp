@@ -508,7 +508,7 @@ TEST(Trainer, RefusesWhatItIsNotGiven) {
               o.hyperparameters["nesterov"] = {1};
             }),
             "[train] sgd of model 0: got nesterov without momentum, or with dampening, expected "
-            "values that go together; try nesterov 0");
+            "compatible values; try nesterov 0");
   EXPECT_EQ(made([](auto& o) { o.frozen = {"2.weight"}; }),
             "[train] frozen: got 2.weight, expected a tensor of the network; try its state_dict's "
             "names");

@@ -12,7 +12,7 @@ import warnings
 import torch
 from torch import nn
 
-from ..architecture import aliases_of, slots_of
+from ..architecture import aliases_of, check_like, slots_of
 from ..errors import fail, one_line
 from ..recording import DetachedData, untouched_randomness
 from . import tensor_files
@@ -183,10 +183,10 @@ def quiet():
 
 
 class Starts:
-    """Writes a checkpoint for each model, and checks that tensors in no checkpoint equal the first model's."""
+    """Writes a checkpoint for each model, and checks that the models differ in its tensors alone."""
 
     def __init__(self, folder):
-        self.folder, self.count, self.first = folder, 0, None
+        self.folder, self.count, self.first, self.model = folder, 0, None, None
         os.makedirs(folder)
 
     def add(self, model):
@@ -198,6 +198,10 @@ class Starts:
         frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
         kinds = {name: f"{t.dtype} {tuple(t.shape)}{' without gradient' if name in frozen else ''}"
                  for name, t in known.items()}
+        if self.model is None:
+            self.model = model
+        elif model is not self.model:
+            check_like(self.model, model, number, "train")
         if self.first is None:
             self.first = kinds, {name: t.detach().clone() for name, t in others.items()}
         for name in {**kinds, **self.first[0]}:
