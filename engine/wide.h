@@ -89,7 +89,7 @@ struct Differentiable {
   Tensors outputs;
   std::vector<std::pair<size_t, Tensor>> changed;  // as in `WideModel::run`
   std::shared_ptr<GradientModel> gradients;        // null: nothing is saved
-  Tensor saved;                                    // for its `backward`
+  Tensors saved;                                   // for its `backward`
   std::vector<size_t> places;  // by input, then by weight: index among the bound tensors
   Tensors weights;             // that the call used
   std::string refusal;         // why gradients failed, or ""

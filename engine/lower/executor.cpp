@@ -9,7 +9,6 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/lower/memory/arena.h"
 #include "engine/lower/memory/plain_memory.h"
 #include "engine/machine/caches.h"
 #include "engine/machine/clock.h"
@@ -149,6 +148,8 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     plan.packing = std::make_shared<PackingChoices>();
     plan.apart = size.program->apart;
     plan.as_they_lie = size.program->as_they_lie;
+    plan.lends_results = size.program->lends_results;
+    plan.placed = size.program->placed;
     for (int t = 0; t < threads; ++t) {
       plan.memory = options_.arenas.at(static_cast<size_t>(t));
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));
@@ -296,6 +297,7 @@ void Executor::run(const Tensors& bound, const Tensors& results) {
 }
 
 void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
+  const ArenaLease lease(options_.arenas);
   run_shared_phase(bound, hooks);
   for_each_range([&](int thread, int range) {
     prepare(thread, range, bound, hooks).run();
@@ -305,6 +307,7 @@ void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
 }
 
 std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& results) {
+  const ArenaLease lease(options_.arenas);
   const RangeHooks hooks = side_by_side(results);
   run(bound, hooks);
   std::vector<std::vector<double>> samples;
@@ -336,6 +339,7 @@ std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& res
 }
 
 TimelineCall Executor::timeline(const Tensors& bound, const Tensors& results) {
+  const ArenaLease lease(options_.arenas);
   const RangeHooks hooks = side_by_side(results);
   const c10::Device device = results.empty() ? c10::Device(c10::kCPU) : results.front().device();
   std::vector<ProgramRan> calls(kWatchedCalls);

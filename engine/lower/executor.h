@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "engine/lower/compiled_model.h"
+#include "engine/lower/memory/arena.h"
 #include "engine/lower/plan/plan.h"
 
 namespace wide {
@@ -17,14 +18,14 @@ struct RangeProgram {
   std::set<ValueId> apart = {};       // PlanOptions::apart
   std::set<size_t> as_they_lie = {};  // PlanOptions::as_they_lie
   std::vector<ValueId> asked = {};    // results of the shared phase for Executor::shared_result
+  bool lends_results = false;         // PlanOptions::lends_results
+  std::vector<ValueId> placed = {};   // PlanOptions::placed
 };
 
 /// Makes Program(n) of the models [begin, begin + n).
 using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t begin, int64_t n)>;
 
-/// One arena for each thread. Executors that share arenas must not run at the same time.
-using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
-
+/// Executors that share arenas must not run at the same time.
 Arenas make_arenas(int threads);
 int64_t bytes_of(const Arenas& arenas);
 
@@ -50,7 +51,8 @@ struct RangeHooks {
   std::function<std::optional<void*>(const RangeAt& at, size_t i)> source;
   /// Bound value `i` for ranges of n models, if all models share it and it is not in `bound`.
   std::function<Tensor(int64_t n, size_t i)> of_all;
-  /// Addresses that the results are written to, contiguous, in their order.
+  /// Addresses that the results are written to, contiguous, in their order; then the address of
+  /// `Plan::kept_bytes`, where the program has values that it places.
   std::function<std::vector<void*>(const RangeAt& at)> results;
   std::function<void(const RangeAt& at)> done;
 };
@@ -70,6 +72,8 @@ class Executor {
   void run(const Tensors& bound, const Tensors& results);
   /// Runs with hooks. `bound` needs only the tensors for which `source` returns nullopt.
   void run(const Tensors& bound, const RangeHooks& hooks);
+  /// The plan of ranges of n models, which says where the values lie that their program places.
+  const Plan& plan(int64_t n) const { return *sizes_.at(n).plans.front(); }
   /// A result of the last call's shared phase for ranges of n models: one of `RangeProgram::asked`.
   const Tensor& shared_result(int64_t n, ValueId id) const { return sizes_.at(n).shared.at(id); }
   /// The cost of each step of one range.

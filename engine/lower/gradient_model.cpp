@@ -7,7 +7,6 @@
 
 #include "engine/error.h"
 #include "engine/lower/memory/plain_memory.h"
-#include "engine/machine/large_pages.h"
 
 namespace wide {
 namespace {
@@ -30,14 +29,6 @@ Tensors plain_ones(const Tensors& tensors) {
 
 }  // namespace
 
-Tensor KeptMemory::next(c10::IntArrayRef sizes, const at::TensorOptions& options) {
-  for (const Tensor& t : pieces_)
-    if (t.storage().use_count() == 1) return t.variable_data();
-  if (pieces_.size() >= kMost) pieces_.erase(pieces_.begin());
-  pieces_.push_back(empty_to_keep(sizes, options));
-  return pieces_.back().variable_data();
-}
-
 GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const Ensemble& ensemble,
                              const ExecutorOptions& options, const MakeProgram& whole)
     : what_(what),
@@ -46,19 +37,7 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
       arenas_(make_arenas(options.threads)),
       forward_(make_forward(ensemble, options, whole)),
       backward_(make_backward(ensemble, options)) {
-  const int64_t count = forward_.ranges();
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t begin = n_ * k / count, end = n_ * (k + 1) / count;
-    range_offset_[begin] = saved_bytes_;
-    saved_bytes_ += sizes_.at(end - begin).bytes;
-  }
-  for (auto& [n, size] : sizes_)
-    for (size_t k = 0; k < size.offsets.size(); ++k) {
-      const SavedValue& s = size.halves.saved[k];
-      if (!s.of_all) continue;
-      size.offsets[k] = saved_bytes_;
-      saved_bytes_ += up_to_line(s.value.bytes());
-    }
+  place_saved();
   const PerSize& first = sizes_.at(forward_.models_at_a_time());
   const Program& program = first.halves.forward->wide.program;
   const auto add = [&](ValueId id) {
@@ -67,8 +46,40 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
   };
   for (size_t k = 0; k < what_->outputs(); ++k) add(program.outputs[k]);
   for (const Update& u : program.updates) add(u.value);
-  result_memory_.resize(results_.size());
-  gradient_memory_.resize(of().size());
+}
+
+/// Saved values lie where the plan of the backward pass wants them.
+void GradientModel::place_saved() {
+  for (size_t k = 0; k < of().size(); ++k)
+    if (reached_[k]) results_of_.push_back(k);
+  saves_in_.assign(results_of_.size(), false);
+  for (auto& [n, size] : sizes_) {
+    const Plan& plan = backward_.plan(n);
+    size.kept = plan.kept_bytes();
+    size_t next = 0;
+    for (const SavedValue& s : size.halves.saved) {
+      const bool own = s.output < 0 && !s.of_all;
+      size.places.push_back(own ? plan.placed()[next++] : Place());
+      const auto in = static_cast<size_t>(size.places.back().lent);
+      if (own && in < saves_in_.size()) saves_in_[in] = true;
+    }
+  }
+  const int64_t count = forward_.ranges();
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t begin = n_ * k / count, end = n_ * (k + 1) / count;
+    range_offset_[begin] = block_bytes_;
+    block_bytes_ += up_to_line(sizes_.at(end - begin).kept);
+    for (const SavedValue& s : sizes_.at(end - begin).halves.saved)
+      if (s.output < 0 && !s.of_all) saved_bytes_ += s.value.bytes();
+  }
+  for (auto& [n, size] : sizes_)
+    for (size_t k = 0; k < size.places.size(); ++k) {
+      const SavedValue& s = size.halves.saved[k];
+      if (!s.of_all) continue;
+      size.places[k].offset = block_bytes_;
+      block_bytes_ += up_to_line(s.value.bytes());
+      saved_bytes_ += s.value.bytes();
+    }
 }
 
 ExecutorOptions GradientModel::with_arenas(ExecutorOptions options) const {
@@ -88,13 +99,8 @@ Executor GradientModel::make_forward(const Ensemble& ensemble, const ExecutorOpt
     for (size_t i = 0; i < size.halves.reads.size(); ++i)
       reads_[i] = reads_[i] || size.halves.reads[i];
     reads_output_.resize(what_->outputs());
-    for (const SavedValue& s : size.halves.saved) {
-      size.offsets.push_back(size.bytes);
-      if (s.output >= 0)
-        reads_output_[static_cast<size_t>(s.output)] = true;
-      else if (!s.of_all)
-        size.bytes += up_to_line(s.value.bytes());
-    }
+    for (const SavedValue& s : size.halves.saved)
+      if (s.output >= 0) reads_output_[static_cast<size_t>(s.output)] = true;
     return size.halves.forward;
   };
   return Executor(what_->form(), ensemble, make, with_arenas(options));
@@ -112,14 +118,23 @@ Executor GradientModel::make_backward(const Ensemble& ensemble,
       with_arenas(options));
 }
 
-char* GradientModel::saved_at(const Tensor& saved, const RangeAt& at, size_t k) const {
-  const PerSize& size = sizes_.at(at.n);
-  const int64_t range = size.halves.saved[k].of_all ? 0 : range_offset_.at(at.begin);
-  return static_cast<char*>(saved.data_ptr()) + range + size.offsets[k];
+Tensor GradientModel::new_gradient(size_t result) const {
+  const Value& v = what_->form().value(what_->form().bound[of()[results_of_[result]]]);
+  return at::empty(wide_sizes(n_, v.sizes), v.dtype);
 }
 
-/// Saved value `k` for ranges of n models, which all models share.
-Tensor GradientModel::saved_of_all(const Tensor& saved, int64_t n, size_t k) const {
+char* GradientModel::saved_at(const Saved& saved, const RangeAt& at, size_t k) const {
+  const PerSize& size = sizes_.at(at.n);
+  const Place& place = size.places[k];
+  const auto in = static_cast<size_t>(place.lent);
+  if (size.halves.saved[k].of_all || in >= saves_in_.size())
+    return static_cast<char*>(saved.back().data_ptr()) + place.offset +
+           (size.halves.saved[k].of_all ? 0 : range_offset_.at(at.begin));
+  return row(saved[in], at.begin) + place.offset;
+}
+
+/// Saved value `k` for ranges of n models, if all models share it.
+Tensor GradientModel::saved_of_all(const Saved& saved, int64_t n, size_t k) const {
   const std::vector<SavedValue>& all = sizes_.at(n).halves.saved;
   if (k >= all.size() || !all[k].of_all) return {};
   const Value& v = all[k].value;
@@ -134,10 +149,12 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   const Tensors plain = plain_ones(bound);
   const std::lock_guard lock(mutex_);
   Forward made;
-  made.saved = saved_memory_.next({saved_bytes_}, at::kByte);
+  Saved saved;
+  for (size_t k = 0; k < saves_in_.size(); ++k)
+    saved.push_back(saves_in_[k] ? new_gradient(k) : Tensor());
+  saved.push_back(at::empty({block_bytes_}, at::kByte));
   Tensors results;
-  for (size_t k = 0; k < results_.size(); ++k)
-    results.push_back(result_memory_[k].next(results_[k].sizes, results_[k].dtype));
+  for (const Value& v : results_) results.push_back(at::empty(v.sizes, v.dtype));
   const auto outputs = static_cast<std::ptrdiff_t>(what_->outputs());
   made.outputs.assign(results.begin(), results.begin() + outputs);
   made.updates.assign(results.begin() + outputs, results.end());
@@ -145,9 +162,9 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   hooks.results = [&](const RangeAt& at) {
     std::vector<void*> out;
     for (const Tensor& t : made.outputs) out.push_back(row(t, at.begin));
-    const std::vector<SavedValue>& saved = sizes_.at(at.n).halves.saved;
-    for (size_t k = 0; k < saved.size(); ++k)
-      if (saved[k].output < 0 && !saved[k].of_all) out.push_back(saved_at(made.saved, at, k));
+    const std::vector<SavedValue>& values = sizes_.at(at.n).halves.saved;
+    for (size_t k = 0; k < values.size(); ++k)
+      if (values[k].output < 0 && !values[k].of_all) out.push_back(saved_at(saved, at, k));
     for (const Tensor& t : made.updates) out.push_back(row(t, at.begin));
     return out;
   };
@@ -155,8 +172,10 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   for (const auto& [n, size] : sizes_)
     for (size_t k = 0, asked = 0; k < size.halves.saved.size(); ++k)
       if (size.halves.saved[k].of_all)
-        saved_of_all(made.saved, n, k)
+        saved_of_all(saved, n, k)
             .copy_(forward_.shared_result(n, size.halves.forward->asked[asked++]));
+  for (Tensor& t : saved)
+    if (t.defined()) made.saved.push_back(std::move(t));
   return made;
 }
 
@@ -170,7 +189,7 @@ Tensor GradientModel::sum_of_ranges(const Tensor& rows) const {
   return sum;
 }
 
-Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, const Tensor& saved,
+Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, Tensors given,
                                 const Tensors& cotangents) {
   const at::NoGradGuard no_grad;
   Tensors all = plain_ones(bound);
@@ -185,13 +204,12 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
                                                     : at::zeros(v.sizes, v.dtype);
   }
   const std::lock_guard lock(mutex_);
-  Tensors gradients(of().size()), written;
-  for (size_t k = 0; k < of().size(); ++k) {
-    if (!reached_[k]) continue;
-    const Value& v = what_->form().value(what_->form().bound[of()[k]]);
-    gradients[k] = gradient_memory_[k].next(wide_sizes(n_, v.sizes), v.dtype);
-    written.push_back(gradients[k]);
-  }
+  for (Tensor& t : given)
+    if (t.use_count() > 1 || t.storage().use_count() > 1) t = t.clone();
+  Saved saved;
+  for (size_t k = 0, next = 0; k < saves_in_.size(); ++k)
+    saved.push_back(saves_in_[k] ? std::move(given[next++]) : new_gradient(k));
+  saved.push_back(std::move(given.back()));
   RangeHooks hooks;
   hooks.source = [&](const RangeAt& at, size_t i) -> std::optional<void*> {
     if (i < first_saved) return std::nullopt;
@@ -204,17 +222,18 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
   };
   hooks.results = [&](const RangeAt& at) {
     std::vector<void*> out;
-    for (const Tensor& t : written) out.push_back(row(t, at.begin));
+    for (size_t k = 0; k < results_of_.size(); ++k) out.push_back(row(saved[k], at.begin));
+    out.push_back(static_cast<char*>(saved.back().data_ptr()) + range_offset_.at(at.begin));
     return out;
   };
   backward_.run(all, hooks);
-  for (size_t k = 0; k < gradients.size(); ++k)
-    if (reached_[k] && shared_[of()[k]]) gradients[k] = sum_of_ranges(gradients[k]);
-  for (size_t k = 0; k < gradients.size(); ++k) {
+  Tensors gradients(of().size());
+  for (size_t k = 0; k < results_of_.size(); ++k) {
+    const size_t i = results_of_[k];
     bool led_to = false;
     for (size_t o = 0; o < cotangents.size(); ++o)
-      led_to = led_to || (cotangents[o].defined() && what_->depends(o, k));
-    if (!led_to) gradients[k] = Tensor();
+      led_to = led_to || (cotangents[o].defined() && what_->depends(o, i));
+    if (led_to) gradients[i] = shared_[of()[i]] ? sum_of_ranges(saved[k]) : saved[k].variable_data();
   }
   return gradients;
 }

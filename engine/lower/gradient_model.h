@@ -7,18 +7,10 @@
 
 namespace wide {
 
-/// Memory that is reused once its earlier users have released it.
-class KeptMemory {
- public:
-  Tensor next(c10::IntArrayRef sizes, const at::TensorOptions& options);
-
- private:
-  static constexpr size_t kMost = 4;  // pieces kept for later calls
-  Tensors pieces_;
-};
-
 /// The forward pass of N models and its backward pass, as two programs. The caller owns what a
-/// forward pass saves, so any number of passes may wait for their backward pass, in any order.
+/// forward pass saves, so any number of passes may wait for their backward pass, in any order. It is
+/// saved where gradients will be, as far as it is read before they are written. Nothing else is held
+/// between calls.
 /// Several threads may call one; they take turns.
 class GradientModel {
  public:
@@ -29,14 +21,15 @@ class GradientModel {
 
   struct Forward {
     Tensors outputs, updates;  // `[N, ...]`
-    Tensor saved;              // for the backward pass: saved values that are no output
+    Tensors saved;             // for the backward pass: what is in no output
   };
   /// `bound`: the network's tensors, `[N, ...]` or shared.
   Forward forward(const Tensors& bound);
-  /// Gradients of the tensors that `of()` lists, each with its tensor's sizes; undefined if no
-  /// output depends on the tensor. Only tensors of `bound` and `outputs` for which `reads` and
-  /// `reads_output` are true are needed. An undefined cotangent stands for zeros.
-  Tensors backward(const Tensors& bound, const Tensors& outputs, const Tensor& saved,
+  /// Gradients of the tensors that `of()` lists, each with its tensor's sizes; undefined where no
+  /// output depends on the tensor. Only those of `bound` and `outputs` are needed that `reads`
+  /// names. What is saved becomes gradients; what of it others hold too is copied first. An
+  /// undefined cotangent stands for zeros.
+  Tensors backward(const Tensors& bound, const Tensors& outputs, Tensors saved,
                    const Tensors& cotangents);
 
   const std::vector<size_t>& of() const { return what_->of(); }
@@ -53,16 +46,21 @@ class GradientModel {
  private:
   struct PerSize {
     Halves halves;
-    std::vector<int64_t> offsets;  // of saved values, in a range or the whole
-    int64_t bytes = 0;             // saved by a range
+    std::vector<Place> places;  // by saved value: in a gradient's rows, or in a range's own block
+    int64_t kept = 0;           // bytes of that block
   };
+  /// Where a forward pass saves: gradients, by result of the backward pass, undefined where nothing
+  /// is saved in them; then a block for the rest.
+  using Saved = Tensors;
 
   ExecutorOptions with_arenas(ExecutorOptions options) const;
   Executor make_forward(const Ensemble& ensemble, const ExecutorOptions& options,
                         const MakeProgram& whole);
   Executor make_backward(const Ensemble& ensemble, const ExecutorOptions& options) const;
-  char* saved_at(const Tensor& saved, const RangeAt& at, size_t k) const;
-  Tensor saved_of_all(const Tensor& saved, int64_t n, size_t k) const;
+  void place_saved();
+  Tensor new_gradient(size_t result) const;
+  char* saved_at(const Saved& saved, const RangeAt& at, size_t k) const;
+  Tensor saved_of_all(const Saved& saved, int64_t n, size_t k) const;
   Tensor sum_of_ranges(const Tensor& rows) const;
 
   const std::shared_ptr<WithGradients> what_;
@@ -71,12 +69,12 @@ class GradientModel {
   const Arenas arenas_;
   std::vector<bool> differentiable_, reached_, reads_, reads_output_;
   std::map<int64_t, PerSize> sizes_;         // by models of a range
-  std::map<int64_t, int64_t> range_offset_;  // by the range's first model
-  int64_t saved_bytes_ = 0;
+  std::map<int64_t, int64_t> range_offset_;  // by its first model: its part of the block
+  int64_t saved_bytes_ = 0, block_bytes_ = 0;
+  std::vector<size_t> results_of_;  // by result of the backward pass: which of `of()` it is
+  std::vector<bool> saves_in_;      // by result of the backward pass
   std::vector<Value> results_;  // of all models: outputs, then updates
   std::mutex mutex_;            // both passes use the arenas
-  KeptMemory saved_memory_;
-  std::vector<KeptMemory> result_memory_, gradient_memory_;
   Executor forward_, backward_;
 };
 

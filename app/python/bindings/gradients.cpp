@@ -67,16 +67,21 @@ struct WideBackward : Node {
   std::vector<bool> read;            // by `bound`: the model reads it
   bool repeatable = false;           // another forward pass on the same tensors computes the same
   std::vector<SavedVariable> outputs;
-  SavedVariable saved;
+  std::vector<SavedVariable> saved;
   bool released = false;
 
   std::string name() const override { return "WideBackward"; }
+
+  void will_release_variables() override {
+    const std::lock_guard lock(mutex_);
+    last_ = true;
+  }
 
   void release_variables() override {
     const std::lock_guard lock(mutex_);
     bound.clear();
     outputs.clear();
-    saved.reset_data();
+    saved.clear();
     released = true;
   }
 
@@ -116,10 +121,14 @@ struct WideBackward : Node {
     try {
       wide::Tensors at_place(places.size()), kept = made;
       for (size_t k = 0; k < places.size(); ++k) at_place[places[k]] = given[k];
-      wide::Tensor blob;
+      wide::Tensors kept_for_it;
       std::shared_ptr<wide::GradientModel> gradients = model;
       if (gradients && !again) {
-        blob = saved.unpack();
+        for (SavedVariable& t : saved) {
+          kept_for_it.push_back(t.unpack());
+          if (last_) t.reset_data();  // its memory becomes the gradients'
+        }
+        released = last_;
       } else {
         const wide::Tensors in(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(inputs));
         {
@@ -129,10 +138,10 @@ struct WideBackward : Node {
           core->used = used;
         }
         wide::GradientModel::Forward forward = gradients->forward(at_place);
-        blob = std::move(forward.saved);
+        kept_for_it = std::move(forward.saved);
         kept = std::move(forward.outputs);
       }
-      return gradients->backward(at_place, kept, blob, cotangents);
+      return gradients->backward(at_place, kept, std::move(kept_for_it), cotangents);
     } catch (const wide::Error& e) {
       throw_to_python(e.what());
     }
@@ -146,6 +155,8 @@ struct WideBackward : Node {
            "[backward] second derivative: got one through a wide module, expected first "
            "derivatives; try create_graph=False, or torch.vmap of functional_call");
   }
+
+  bool last_ = false;  // no other backward pass follows
 };
 
 bool save_at_once(const CoreState& core) {
@@ -217,7 +228,7 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
     for (size_t k = 0; k < outputs.size(); ++k)
       node->outputs.push_back(node->model->reads_output()[k] ? SavedVariable(outputs[k], true)
                                                              : SavedVariable());
-    node->saved = SavedVariable(made.saved, false);
+    for (wide::Tensor& t : made.saved) node->saved.emplace_back(std::move(t), false);
   }
   return outputs;
 }

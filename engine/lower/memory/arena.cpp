@@ -1,44 +1,82 @@
 #include "engine/lower/memory/arena.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <numeric>
 
-#include "engine/machine/large_pages.h"
-
 namespace wide {
+namespace {
 
-ArenaLayout place(const std::vector<Lifetime>& lifetimes) {
+int64_t aligned(int64_t bytes) {
   constexpr int64_t kAlign = 64;
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+}  // namespace
+
+ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent>& lent,
+                  const std::vector<Place>& fixed) {
   ArenaLayout layout;
-  layout.offsets.assign(lifetimes.size(), 0);
-  std::vector<size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), 0);
+  layout.places = fixed;
+  layout.places.resize(lifetimes.size());
+  std::vector<size_t> placed(fixed.size()), order(lifetimes.size() - fixed.size());
+  std::iota(placed.begin(), placed.end(), 0);
+  std::iota(order.begin(), order.end(), fixed.size());
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-  auto rounded = [](int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; };
-  std::vector<size_t> placed;
-  for (size_t i : order) {
-    std::vector<std::pair<int64_t, int64_t>> taken;  // [offset, end), alive meanwhile
-    for (size_t j : placed)
-      if (lifetimes[j].begin <= lifetimes[i].end && lifetimes[i].begin <= lifetimes[j].end)
-        taken.emplace_back(layout.offsets[j], layout.offsets[j] + rounded(lifetimes[j].bytes));
-    std::sort(taken.begin(), taken.end());
-    int64_t at = 0;
-    for (const auto& [begin, end] : taken) {
-      if (begin - at >= rounded(lifetimes[i].bytes)) break;
-      at = std::max(at, end);
+  // What is lent for the shortest time first: who lives long can use only the others.
+  std::vector<int64_t> choices(lent.size());
+  std::iota(choices.begin(), choices.end(), 0);
+  std::stable_sort(choices.begin(), choices.end(), [&](int64_t a, int64_t b) {
+    return lent[static_cast<size_t>(a)].until < lent[static_cast<size_t>(b)].until;
+  });
+  choices.push_back(-1);
+  for (const size_t i : order) {
+    const int64_t bytes = aligned(lifetimes[i].bytes);
+    for (const int64_t choice : choices) {
+      const Lent* const in = choice < 0 ? nullptr : &lent[static_cast<size_t>(choice)];
+      if (in != nullptr && (in->until <= lifetimes[i].end || in->bytes < bytes)) continue;
+      std::vector<std::pair<int64_t, int64_t>> taken;  // [offset, end) of neighbours in time
+      for (const size_t j : placed)
+        if (layout.places[j].lent == choice && lifetimes[j].begin <= lifetimes[i].end &&
+            lifetimes[i].begin <= lifetimes[j].end)
+          taken.emplace_back(layout.places[j].offset,
+                             layout.places[j].offset + aligned(lifetimes[j].bytes));
+      std::sort(taken.begin(), taken.end());
+      int64_t at = 0;
+      for (const auto& [begin, end] : taken) {
+        if (begin - at >= bytes) break;
+        at = std::max(at, end);
+      }
+      if (in != nullptr && at + bytes > in->bytes) continue;
+      layout.places[i] = {choice, at};
+      if (in == nullptr) layout.bytes = std::max(layout.bytes, at + bytes);
+      break;
     }
-    layout.offsets[i] = at;
-    layout.bytes = std::max(layout.bytes, at + rounded(lifetimes[i].bytes));
     placed.push_back(i);
   }
   return layout;
 }
 
 void ArenaMemory::reserve(int64_t bytes, c10::Device device) {
-  if (bytes <= this->bytes()) return;
+  if (bytes <= bytes_) return;
+  bytes_ = bytes;
   block_.reset();
-  block_ = empty_to_keep({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+  if (!device.is_cpu())
+    block_ = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+ArenaLease::ArenaLease(const Arenas& arenas) {
+  for (const auto& arena : arenas)
+    if (arena->bytes_ > 0 && !arena->block_.defined()) {
+      arena->block_ = at::empty({arena->bytes_}, at::kByte);
+      taken_.push_back(arena);
+    }
+}
+
+ArenaLease::~ArenaLease() {
+  for (const auto& arena : taken_) arena->block_.reset();
 }
 
 }  // namespace wide

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace wide {
@@ -12,25 +13,57 @@ struct Lifetime {
   size_t begin = 0, end = 0;
 };
 
-struct ArenaLayout {
-  std::vector<int64_t> offsets;  // 64-byte aligned, by lifetime
+/// Memory of something else that may be used for a while: until step `until`, exclusive.
+struct Lent {
   int64_t bytes = 0;
+  size_t until = 0;
 };
 
-/// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits.
-ArenaLayout place(const std::vector<Lifetime>& lifetimes);
+/// Where a buffer lies.
+struct Place {
+  int64_t lent = -1;   // index of the memory that is lent; -1: the arena's own block
+  int64_t offset = 0;  // 64-byte aligned
+};
+
+struct ArenaLayout {
+  std::vector<Place> places;  // by lifetime
+  int64_t bytes = 0;          // of the own block
+};
+
+/// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits, in lent
+/// memory where there is one. The first ones lie in `fixed` already.
+ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent>& lent = {},
+                  const std::vector<Place>& fixed = {});
 
 /// One block of memory for plans that never run at the same time; as large as the largest of their
-/// arenas.
+/// arenas. On the CPU it is there while an ArenaLease is, on other devices always.
 class ArenaMemory {
  public:
-  /// Grows the block, which may move it: plans look up its address before each run.
   void reserve(int64_t bytes, c10::Device device);
+  /// Its address, which may be another in the next lease: plans look it up before each run.
   char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }
-  int64_t bytes() const { return block_.defined() ? block_.numel() : 0; }
+  int64_t bytes() const { return bytes_; }
 
  private:
+  friend class ArenaLease;
+  int64_t bytes_ = 0;
   at::Tensor block_;
+};
+
+/// One for each thread.
+using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
+
+/// While it lives the arenas have memory, so that between calls nothing is held for nothing. What
+/// was freed last is what the allocator gives first.
+class ArenaLease {
+ public:
+  explicit ArenaLease(const Arenas& arenas);  // those that have none yet
+  ~ArenaLease();
+  ArenaLease(const ArenaLease&) = delete;
+  ArenaLease& operator=(const ArenaLease&) = delete;
+
+ private:
+  Arenas taken_;
 };
 
 }  // namespace wide

@@ -102,12 +102,31 @@ class Cutting {
         });
       }
     }
+    for (const ValueId id : program_.bound)
+      if (read_[id] && saved[id]) {
+        save(id, false);
+        read_[id] = false;
+      }
   }
 
   /// The second half reads a saved copy of `root`: marks its bound tensor as read.
   void mark_bound(ValueId root) {
+    if (is_bound(root)) read_[root] = true;
+  }
+
+  bool is_bound(ValueId id) const {
     const std::vector<ValueId>& bound = program_.bound;
-    if (std::find(bound.begin(), bound.end(), root) != bound.end()) read_[root] = true;
+    return std::find(bound.begin(), bound.end(), id) != bound.end();
+  }
+
+  /// A value of its own for the saved copy of bound value `id`; calls read it instead.
+  static ValueId copy_of_bound(Program& program, ValueId id) {
+    const auto copy = static_cast<ValueId>(program.values.size());
+    program.values.push_back(program.value(id));
+    for (Node& node : program.nodes)
+      for (Argument& argument : node.arguments)
+        std::replace(argument.values.begin(), argument.values.end(), id, copy);
+    return copy;
   }
 
   void save(ValueId id, bool of_all) {
@@ -159,6 +178,7 @@ class Cutting {
       half.as_they_lie.insert(program.outputs.size());  // saved with its strides, unlike outputs
       program.outputs.push_back(s.id);
     }
+    half.lends_results = true;
     program.verify();
     return std::make_shared<const RangeProgram>(std::move(half));
   }
@@ -169,9 +189,12 @@ class Cutting {
     program.outputs = gradients_;
     program.updates.clear();
     for (const Saved& s : saved_) {
-      program.value(s.id) = s.value;
-      program.bound.push_back(s.id);
+      const ValueId id = is_bound(s.id) ? copy_of_bound(program, s.id) : s.id;
+      program.value(id) = s.value;
+      program.bound.push_back(id);
+      if (s.output < 0 && !s.of_all) half.placed.push_back(id);
     }
+    half.lends_results = true;
     program.verify();
     return std::make_shared<const RangeProgram>(std::move(half));
   }

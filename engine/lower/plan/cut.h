@@ -15,7 +15,8 @@ struct Halves {
   /// Returns the outputs, saved values of single models that are no output, then the updates;
   /// `asked` lists saved values of all models. Its bound values are those of the whole program.
   std::shared_ptr<const RangeProgram> forward;
-  /// Its bound values are those of the whole program, then the saved ones. Returns the gradients.
+  /// Its bound values are those of the whole program, then the saved ones; it places those of each
+  /// model that are no output. Returns the gradients.
   std::shared_ptr<const RangeProgram> backward;
   std::vector<SavedValue> saved;
   /// For each bound value of the whole program: whether the second half reads it or a saved copy.

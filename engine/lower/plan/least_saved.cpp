@@ -160,12 +160,21 @@ ByValue<bool> least_saved(const Program& program, const ForwardPass& forward) {
   const ByValue<bool> change = may_change(program, roots, forward);
   ByValue<bool> made(count, false);  // by the forward pass
   Flow flow(2 * count + 2);
+  // Of a bound value that may change a copy can be saved, as small as a bias, to make others again.
+  for (const ValueId id : program.bound) {
+    const Value& v = program.value(id);
+    if (!change[id] || !v.wide || !v.strided || v.role != Role::input) continue;
+    made[id] = true;
+    flow.add(source, in(id), kForever);
+    flow.add(in(id), out(id), v.bytes());
+  }
+  const auto blocked = [&](ValueId id) { return change[id] && !made[roots[id]]; };
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
     if (!forward.nodes[i] || node.phase == Phase::prologue) continue;
     bool again = !node.is_random() && is_cheap(node);
-    for_each_value(node.arguments, [&](ValueId id) { again = again && !change[id]; });
-    // Views are recomputed, and values without strides if possible.
+    for_each_value(node.arguments, [&](ValueId id) { again = again && !blocked(id); });
+    // A view is made again, and what has no strides where that is possible.
     bool never_saved = node.is_view();
     if (node.phase == Phase::shared)
       for_each_value(node.results, [&](ValueId id) { never_saved |= !program.value(id).strided; });

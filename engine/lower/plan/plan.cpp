@@ -72,6 +72,8 @@ Tensor Plan::prepare(size_t k, const Tensor& tensor) const {
 void Plan::bind_outputs(const std::vector<void*>& data) {
   for (size_t k = 0; k < output_windows_.size(); ++k)
     windows_[output_windows_[k]].point_at(data[k]);
+  for (auto& [window, place] : in_lent_)
+    window.point_at(static_cast<char*>(data[static_cast<size_t>(place.lent)]) + place.offset);
 }
 
 void Plan::execute(Step& step) {
@@ -107,6 +109,7 @@ void Plan::execute(Step& step) {
 
 void Plan::place_arena() {
   char* const at = memory_->data();
+  WIDE_ASSERT(at != nullptr || in_arena_.empty(), "an arena without memory");
   if (at == arena_at_) return;
   for (auto& [window, offset] : in_arena_) window.point_at(at + offset);
   arena_at_ = at;

@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "engine/lower/memory/arena.h"
 #include "engine/measure/roofline.h"
 #include "engine/program.h"
 
@@ -23,7 +24,6 @@ class Window {
 };
 
 struct PackedCall;
-class ArenaMemory;
 
 /// Which nodes run packed. The first plan of a program measures it and shares it with the plans for
 /// other threads.
@@ -38,7 +38,13 @@ struct PlanOptions {
   bool serial = true;                 // runs on one thread, as one range of several
   std::set<ValueId> apart = {};       // values that no other node's epilogue may compute
   std::set<size_t> as_they_lie = {};  // positions of results that keep their strides
-  /// Memory of the arena, shared by plans that never run at the same time; null: the plan's own.
+  /// The memory of results holds other values until they are written.
+  bool lends_results = false;
+  /// Values from outside that lie where the plan says, in memory that it may use once they have been
+  /// read for the last time: that of results (`lends_results`), else in a block of `kept_bytes`.
+  std::vector<ValueId> placed = {};
+  /// Memory of the arena, shared by plans that never run at the same time; whoever runs them holds
+  /// an ArenaLease. Null: the plan's own, for as long as it lives.
   std::shared_ptr<ArenaMemory> memory = nullptr;
 };
 
@@ -84,7 +90,8 @@ class Plan {
   void bind(size_t k, void* data) { windows_[k].point_at(data); }
   /// Packs outside value k, once for each set of weights; returns `tensor` if it is not packed.
   Tensor prepare(size_t k, const Tensor& tensor) const;
-  /// Addresses of outputs, then updates; contiguous, except those of `as_they_lie`.
+  /// Addresses of outputs, then updates, contiguous, except those of `as_they_lie`; then that of
+  /// `kept_bytes`, if there are any.
   void bind_outputs(const std::vector<void*>& data);
   /// Runs all steps on this thread, then copies those results that no step wrote in place.
   void run();
@@ -99,6 +106,9 @@ class Plan {
 
   const std::vector<Step>& steps() const { return steps_; }
   int64_t arena_bytes() const { return arena_bytes_; }
+  /// Where `PlanOptions::placed` lie, in its order: in a result, or in what is given behind them.
+  const std::vector<Place>& placed() const { return placed_; }
+  int64_t kept_bytes() const { return kept_bytes_; }
   const std::vector<Value>& results() const { return results_; }  // outputs then updates
   std::string text() const;
 
@@ -119,8 +129,12 @@ class Plan {
   std::vector<size_t> output_windows_;
   std::vector<Value> results_;
   std::shared_ptr<ArenaMemory> memory_;
-  char* arena_at_ = nullptr;                          // address of the arena that `in_arena_` uses
+  std::unique_ptr<ArenaLease> lease_;  // of memory of its own
+  std::vector<Place> placed_;
+  int64_t kept_bytes_ = 0;
+  char* arena_at_ = nullptr;                          // where `in_arena_` lie
   std::vector<std::pair<Window, int64_t>> in_arena_;  // values, and their offsets
+  std::vector<std::pair<Window, Place>> in_lent_;
   int64_t arena_bytes_ = 0;
   std::vector<std::string> notes_;
 };

@@ -43,7 +43,7 @@ void PlanBuilder::build() {
 
 int64_t PlanBuilder::arena_bytes() {
   place_results();
-  return place(lifetimes_).bytes;
+  return place(lifetimes_, lent_, placed_).bytes;
 }
 
 void PlanBuilder::place_results() {
@@ -51,6 +51,7 @@ void PlanBuilder::place_results() {
   choose_forms();
   absorb_epilogues();
   choose_outputs();
+  find_lent();
   share_buffers();
 }
 
@@ -200,8 +201,33 @@ void PlanBuilder::choose_outputs() {
   }
 }
 
-/// Gives each result of an out-form a buffer of the arena, or the buffer of an argument that the
-/// kernel may overwrite and nothing reads later.
+/// Finds what memory is lent, and where in it the values lie that the plan places.
+void PlanBuilder::find_lent() {
+  if (options_.lends_results) {
+    const std::vector<ValueId> results = results_of(program_);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Value& v = value(results[k]);
+      const int32_t made = made_at_[static_cast<size_t>(uses_.root(results[k]))];
+      // A range's rows begin at any model's.
+      const bool aligned = options_.as_they_lie.count(k) > 0 ||
+                           (!v.sizes.empty() && v.bytes() % (64 * v.sizes[0]) == 0);
+      lent_.push_back({aligned ? v.bytes() : 0, static_cast<size_t>(std::max(made, 0))});
+    }
+  }
+  for (const ValueId id : options_.placed)
+    lifetimes_.push_back({value(id).bytes(), 0, uses_.last(id)});
+  const ArenaLayout layout = place(lifetimes_, lent_);
+  placed_ = layout.places;
+  lent_.resize(results_of(program_).size());
+  for (Place& p : placed_)
+    if (p.lent < 0) p.lent = static_cast<int64_t>(lent_.size());
+  if (layout.bytes > 0) lent_.push_back({layout.bytes, main_.size() + 1});
+  plan_.placed_ = placed_;
+  plan_.kept_bytes_ = layout.bytes;
+}
+
+/// Gives each result of an out-form a buffer of the arena, or that of an argument that is not read
+/// again where the kernel may write over it.
 void PlanBuilder::share_buffers() {
   buffer_.assign(program_.values.size(), kNoBuffer);
   for (size_t p = 0; p < main_.size(); ++p) {
@@ -239,13 +265,14 @@ void PlanBuilder::share_buffers() {
 }
 
 void PlanBuilder::make_arena() {
-  const ArenaLayout layout = place(lifetimes_);
+  const ArenaLayout layout = place(lifetimes_, lent_, placed_);
   plan_.arena_bytes_ = layout.bytes;
   c10::Device device = c10::kCPU;
   for (const Value& v : program_.values)
     if (v.role != Role::constant) device = v.device;
   plan_.memory_ = options_.memory ? options_.memory : std::make_shared<ArenaMemory>();
   plan_.memory_->reserve(layout.bytes, device);
+  if (!options_.memory) plan_.lease_ = std::make_unique<ArenaLease>(Arenas{plan_.memory_});
   for (size_t i = 0; i < buffer_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
     if (output_of_[i] >= 0) {
@@ -254,11 +281,14 @@ void PlanBuilder::make_arena() {
       slot(id) = w.tensor().view(value(id).sizes);
     } else if (buffer_[i] != kNoBuffer) {
       Window w(value(id));
-      plan_.in_arena_.emplace_back(w, layout.offsets[static_cast<size_t>(buffer_[i])]);
+      const Place& at = layout.places[static_cast<size_t>(buffer_[i])];
+      if (at.lent < 0)
+        plan_.in_arena_.emplace_back(w, at.offset);
+      else
+        plan_.in_lent_.emplace_back(w, at);
       slot(id) = w.tensor();
     }
   }
-  plan_.place_arena();
   // A result that its kernel pools has no memory. Views of it are made, but nothing reads them.
   for (size_t p = 0; p < main_.size(); ++p)
     if (epilogues_[p].pool)

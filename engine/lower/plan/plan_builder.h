@@ -27,6 +27,7 @@ class PlanBuilder {
   void absorb_epilogues();
   void choose_outputs();
   void share_buffers();
+  void find_lent();
   void make_arena();
   void make_steps();
   void make_copies();
@@ -58,7 +59,9 @@ class PlanBuilder {
   std::unordered_map<ValueId, size_t> outside_index_;
   std::vector<int32_t> buffer_;     // by root value: arena buffer
   std::vector<int32_t> output_of_;  // by root value: output whose memory it writes
-  std::vector<Lifetime> lifetimes_;
+  std::vector<Lifetime> lifetimes_;  // of `options_.placed`, then of buffers
+  std::vector<Lent> lent_;           // by result; behind them what is kept for `options_.placed`
+  std::vector<Place> placed_;        // `options_.placed`
   Tensors slots_;
 };
 

@@ -30,13 +30,13 @@ TEST(Arena, NeverPutsTwoLiveBuffersOnTopOfEachOther) {
     const ArenaLayout layout = place(lives);
     int64_t sum = 0;
     for (size_t i = 0; i < lives.size(); ++i) {
-      EXPECT_EQ(layout.offsets[i] % 64, 0);
-      EXPECT_LE(layout.offsets[i] + lives[i].bytes, layout.bytes);
+      EXPECT_EQ(layout.places[i].offset % 64, 0);
+      EXPECT_LE(layout.places[i].offset + lives[i].bytes, layout.bytes);
       sum += lives[i].bytes + 63;
       for (size_t j = 0; j < i; ++j) {
         const bool together = lives[i].begin <= lives[j].end && lives[j].begin <= lives[i].end;
-        const bool apart = layout.offsets[i] + lives[i].bytes <= layout.offsets[j] ||
-                           layout.offsets[j] + lives[j].bytes <= layout.offsets[i];
+        const bool apart = layout.places[i].offset + lives[i].bytes <= layout.places[j].offset ||
+                           layout.places[j].offset + lives[j].bytes <= layout.places[i].offset;
         EXPECT_TRUE(!together || apart) << i << " " << j;
       }
     }
@@ -59,6 +59,7 @@ TEST(Arena, PlansFollowMemoryThatMoved) {
   plan.bind_outputs({sums.data_ptr()});
   for (const int64_t more : {0, 1 << 10, 4 << 20}) {
     memory->reserve(plan.arena_bytes() + more, at::kCPU);
+    const ArenaLease lease({memory});
     std::memset(memory->data(), 0, static_cast<size_t>(memory->bytes()));
     sums.zero_();
     plan.run();
