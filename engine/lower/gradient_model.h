@@ -8,10 +8,9 @@
 namespace wide {
 
 /// The forward pass of N models and its backward pass, as two programs. The caller owns what a
-/// forward pass saves, so any number of passes may wait for their backward pass, in any order. It is
-/// saved where gradients will be, as far as it is read before they are written. Nothing else is held
-/// between calls.
-/// Several threads may call one; they take turns.
+/// forward pass saves, so any number of passes may wait for their backward pass, in any order. It
+/// is saved where gradients will be, as far as it is read before they are written. Nothing else is
+/// held between calls. Several threads may call one; they take turns.
 class GradientModel {
  public:
   /// `ensemble`: the network's tensors, then its cotangents, in the order of `what.form().bound`.
@@ -73,8 +72,8 @@ class GradientModel {
   int64_t saved_bytes_ = 0, block_bytes_ = 0;
   std::vector<size_t> results_of_;  // by result of the backward pass: which of `of()` it is
   std::vector<bool> saves_in_;      // by result of the backward pass
-  std::vector<Value> results_;  // of all models: outputs, then updates
-  std::mutex mutex_;            // both passes use the arenas
+  std::vector<Value> results_;      // of all models: outputs, then updates
+  std::mutex mutex_;                // both passes use the arenas
   Executor forward_, backward_;
 };
 

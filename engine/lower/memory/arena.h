@@ -30,8 +30,8 @@ struct ArenaLayout {
   int64_t bytes = 0;          // of the own block
 };
 
-/// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits, in lent
-/// memory where there is one. The first ones lie in `fixed` already.
+/// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits, in
+/// lent memory where there is one. The first ones lie in `fixed` already.
 ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent>& lent = {},
                   const std::vector<Place>& fixed = {});
 

@@ -15,8 +15,8 @@ struct ForwardPass {
 /// copies and cheap element-wise calls can compute all values that the backward pass reads (a
 /// minimum cut, like functorch's `min_cut_rematerialization_partition`). Of equally small choices,
 /// the one that recomputes less. Users may change bound tensors and outputs that PyTorch does not
-/// save before the backward pass: nothing but copies of bound values is recomputed from those,
-/// unless they are read anyway. Returns, by value, whether it is saved.
+/// save before the backward pass: unless they are read anyway, nothing is recomputed from those
+/// except from a copy of a bound value, such as a bias, which is then saved itself. Returns, by value, whether it is saved.
 ByValue<bool> least_saved(const Program& program, const ForwardPass& forward);
 
 /// Whether the node copies, as `clone` does.

@@ -40,8 +40,9 @@ struct PlanOptions {
   std::set<size_t> as_they_lie = {};  // positions of results that keep their strides
   /// The memory of results holds other values until they are written.
   bool lends_results = false;
-  /// Values from outside that lie where the plan says, in memory that it may use once they have been
-  /// read for the last time: that of results (`lends_results`), else in a block of `kept_bytes`.
+  /// Values from outside that lie where the plan says, in memory that it may use once they have
+  /// been read for the last time: that of results (`lends_results`), else in a block of
+  /// `kept_bytes`.
   std::vector<ValueId> placed = {};
   /// Memory of the arena, shared by plans that never run at the same time; whoever runs them holds
   /// an ArenaLease. Null: the plan's own, for as long as it lives.

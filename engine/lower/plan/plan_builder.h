@@ -57,8 +57,8 @@ class PlanBuilder {
   std::vector<Epilogue> epilogues_;  // by position
   std::unordered_map<size_t, std::shared_ptr<const PackedCall>> packed_;  // by position
   std::unordered_map<ValueId, size_t> outside_index_;
-  std::vector<int32_t> buffer_;     // by root value: arena buffer
-  std::vector<int32_t> output_of_;  // by root value: output whose memory it writes
+  std::vector<int32_t> buffer_;      // by root value: arena buffer
+  std::vector<int32_t> output_of_;   // by root value: output whose memory it writes
   std::vector<Lifetime> lifetimes_;  // of `options_.placed`, then of buffers
   std::vector<Lent> lent_;           // by result; behind them what is kept for `options_.placed`
   std::vector<Place> placed_;        // `options_.placed`

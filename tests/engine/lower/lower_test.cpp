@@ -44,6 +44,41 @@ TEST(Arena, NeverPutsTwoLiveBuffersOnTopOfEachOther) {
   }
 }
 
+TEST(Arena, UsesLentMemoryUntilItsOwnerWrites) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Lifetime> lives;
+    for (int i = 0; i < 40; ++i) {
+      const size_t begin = random() % 60;
+      lives.push_back({static_cast<int64_t>(random() % 5000), begin, begin + random() % 10});
+    }
+    const std::vector<Lent> lent{{9000, 50}, {3000, 20}, {0, 60}};
+    const ArenaLayout layout = place(lives, lent, {{0, 64}});
+    EXPECT_EQ(layout.places[0].lent, 0);
+    EXPECT_EQ(layout.places[0].offset, 64);
+    size_t used = 0;
+    for (size_t i = 1; i < lives.size(); ++i) {
+      const Place& at = layout.places[i];
+      EXPECT_EQ(at.offset % 64, 0);
+      used += at.lent >= 0;
+      if (at.lent < 0) continue;
+      const Lent& in = lent[static_cast<size_t>(at.lent)];
+      EXPECT_LT(lives[i].end, in.until);
+      EXPECT_LE(at.offset + lives[i].bytes, in.bytes);
+      for (size_t j = 0; j < i; ++j) {
+        const Place& other = layout.places[j];
+        const bool together = lives[i].begin <= lives[j].end && lives[j].begin <= lives[i].end;
+        EXPECT_TRUE(at.lent != other.lent || !together ||
+                    at.offset + lives[i].bytes <= other.offset ||
+                    other.offset + lives[j].bytes <= at.offset)
+            << i << " " << j;
+      }
+    }
+    EXPECT_GT(used, 5u);
+    EXPECT_LT(layout.bytes, place(lives).bytes);
+  }
+}
+
 /// A plan writes where the memory lies when it runs, not where it lay when the plan was made.
 TEST(Arena, PlansFollowMemoryThatMoved) {
   const Tensor x = at::randn({5, 3});
