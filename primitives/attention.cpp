@@ -3,6 +3,7 @@
 // source: torch.nn.MultiheadAttention (self attention). Its linear layers are claimed by linear;
 // claimed here is scaled_dot_product_attention, wherever a program calls it or writes it out.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "engine/widen/describe.h"
 #include "primitives/kernels/attention/attention.h"
@@ -190,12 +191,19 @@ Applies fused_applies(const AttentionConfig& c, const WideCall&) {
   return reason("attention/fused", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
 }
 
-/// Refuses shapes whose scores, of which there are several copies at once, take too much memory.
+/// Refuses shapes whose scores, of which there are several copies at once, take too much memory; with
+/// a gradient, which would keep them, those with more scores than values of inputs and output.
 Applies math_applies(const AttentionConfig& c, const WideCall& call) {
   constexpr double kMostBytes = 1 << 30;
-  const Tensor &q = call.inputs[0], &v = call.inputs[2];
-  const double bytes = double(q.numel() / q.size(-1)) * double(v.size(-2)) * double(q.itemsize());
-  if (bytes <= kMostBytes || c.finite_fill() || c.dropout > 0) return std::nullopt;
+  const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  if (c.finite_fill() || c.dropout > 0) return std::nullopt;
+  const int64_t rows = q.numel() / q.size(-1), scores = rows * v.size(-2);
+  const int64_t others = q.numel() + k.numel() + v.numel() + rows * v.size(-1);
+  if (at::GradMode::is_enabled() && scores > others)
+    return reason("attention/math", "scores", fmt::format("{}, to be kept for a gradient", scores),
+                  fmt::format("{} at most", others), "fused");
+  const double bytes = double(scores) * double(q.itemsize());
+  if (bytes <= kMostBytes) return std::nullopt;
   return reason("attention/math", "scores", fmt::format("{:.1f} GB", bytes * 1e-9), "1 GB at most",
                 "fused");
 }
