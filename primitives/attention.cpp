@@ -191,8 +191,8 @@ Applies fused_applies(const AttentionConfig& c, const WideCall&) {
   return reason("attention/fused", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
 }
 
-/// Refuses shapes whose scores, of which there are several copies at once, take too much memory; with
-/// a gradient, which would keep them, those with more scores than values of inputs and output.
+/// Refuses shapes whose scores, of which there are several copies at once, take too much memory;
+/// with a gradient, which would keep them, those with more scores than values of inputs and output.
 Applies math_applies(const AttentionConfig& c, const WideCall& call) {
   constexpr double kMostBytes = 1 << 30;
   const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];

@@ -233,7 +233,8 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, Te
     bool led_to = false;
     for (size_t o = 0; o < cotangents.size(); ++o)
       led_to = led_to || (cotangents[o].defined() && what_->depends(o, i));
-    if (led_to) gradients[i] = shared_[of()[i]] ? sum_of_ranges(saved[k]) : saved[k].variable_data();
+    if (led_to)
+      gradients[i] = shared_[of()[i]] ? sum_of_ranges(saved[k]) : saved[k].variable_data();
   }
   return gradients;
 }

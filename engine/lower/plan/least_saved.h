@@ -16,7 +16,8 @@ struct ForwardPass {
 /// minimum cut, like functorch's `min_cut_rematerialization_partition`). Of equally small choices,
 /// the one that recomputes less. Users may change bound tensors and outputs that PyTorch does not
 /// save before the backward pass: unless they are read anyway, nothing is recomputed from those
-/// except from a copy of a bound value, such as a bias, which is then saved itself. Returns, by value, whether it is saved.
+/// except from a copy of a bound value, such as a bias, which is then saved itself. Returns, by
+/// value, whether it is saved.
 ByValue<bool> least_saved(const Program& program, const ForwardPass& forward);
 
 /// Whether the node copies, as `clone` does.

@@ -1,12 +1,15 @@
 """What a training step in a user's own loop takes of memory, beside the step of separate modules."""
 
-import package
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
 
 package.enter()
 
 import json  # noqa: E402
 import subprocess  # noqa: E402
-import sys  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402

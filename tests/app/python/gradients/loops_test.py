@@ -1,7 +1,11 @@
 """Gradients as training loops ask for them: autocast around the forward pass alone, a default dtype set between the two
 passes, losses of some of the outputs. Against separate modules that are treated the same."""
 
-import package
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
 
 package.enter()
 
