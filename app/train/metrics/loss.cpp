@@ -1,7 +1,6 @@
 // Σ w·l / Σ w over all rows, as in training
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "app/train/metrics/metric.h"
@@ -15,9 +14,6 @@ namespace {
 class MeanLoss final : public Metric {
  public:
   explicit MeanLoss(const MetricTask& task) : task_(task) {
-    const std::vector<double>& smoothing = task.label_smoothing;
-    if (std::any_of(smoothing.begin(), smoothing.end(), [](double s) { return s > 0; }))
-      label_smoothing_ = at::tensor(smoothing, at::kDouble);
     sum_ = at::zeros({models()}, at::kDouble);
     weights_ = at::zeros_like(sum_);
   }
@@ -42,7 +38,7 @@ class MeanLoss final : public Metric {
       shared.push_back(same_for_all);
       return given.size() - 1;
     };
-    const auto target_at = give(target, false), smoothing_at = give(label_smoothing_, false),
+    const auto target_at = give(target, false), smoothing_at = give(a.label_smoothing, false),
                weight_at =
                    give(a.class_weight, !a.class_weight.defined() || a.class_weight.dim() < 2),
                pos_weight_at = give(
@@ -67,7 +63,6 @@ class MeanLoss final : public Metric {
   int64_t models() const { return static_cast<int64_t>(task_.models.size()); }
 
   MetricTask task_;
-  Tensor label_smoothing_;
   Tensor sum_, weights_;
 };
 

@@ -11,17 +11,17 @@ namespace wide {
 
 /// The outputs of R models for a batch of rows.
 struct AnsweredRows {
-  Tensors outputs;      // of forward, each [R, B, ...]
-  Tensor target;        // [R, B, ...]; undefined if the loss needs none
-  Tensor weight;        // float64 [R, B]; 0: the row does not count
-  Tensor class_weight;  // float64 [R, C] or [C] for all; undefined if the loss has none
+  Tensors outputs;         // of forward, each [R, B, ...]
+  Tensor target;           // [R, B, ...]; undefined if the loss needs none
+  Tensor weight;           // float64 [R, B]; 0: the row does not count
+  Tensor class_weight;     // float64 [R, C] or [C] for all; undefined if the loss has none
+  Tensor label_smoothing;  // float64 [R]; undefined if the loss has none
 };
 
 /// What a metric is computed for: the loss, and the models.
 struct MetricTask {
   const Loss* loss = nullptr;
-  std::vector<int64_t> models;          // R models, by their numbers
-  std::vector<double> label_smoothing;  // by model
+  std::vector<int64_t> models;  // R models, by their numbers
 };
 
 /// Accumulates batches, then gives one number for each of R models.

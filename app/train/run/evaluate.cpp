@@ -18,6 +18,16 @@ Tensor class_weights(const Loss& loss, const std::vector<int64_t>& models) {
   return exact.dim() < 2 ? exact : exact.index_select(0, at::tensor(models, at::kLong));
 }
 
+/// Label smoothings of `models`, [R]; undefined if none is smoothed.
+Tensor label_smoothings(const Loss& loss, const Trainer& trainer,
+                        const std::vector<int64_t>& models) {
+  if (loss.name != "cross_entropy") return {};
+  std::vector<double> each;
+  for (const int64_t m : models) each.push_back(trainer.hyperparameter("label_smoothing", m));
+  const bool any = std::any_of(each.begin(), each.end(), [](double s) { return s > 0; });
+  return any ? at::tensor(each, at::kDouble) : Tensor();
+}
+
 /// Which of R models gave finite outputs for all rows. A class score of -inf is allowed: it
 /// excludes the class.
 class Answers {
@@ -60,10 +70,8 @@ void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
 std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
                                                     const RowSet& set) {
   const at::NoGradGuard no_grad;
-  MetricTask task{&run.loss.loss, trainer.running(), {}};
-  for (const int64_t m : task.models)
-    task.label_smoothing.push_back(
-        run.loss.loss.name == "cross_entropy" ? trainer.hyperparameter("label_smoothing", m) : 0);
+  const MetricTask task{&run.loss.loss, trainer.running()};
+  const Tensor label_smoothing = label_smoothings(run.loss.loss, trainer, task.models);
   std::vector<std::unique_ptr<Metric>> all;
   for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
   Answers there(run.loss.loss, task.models.size());
@@ -71,6 +79,7 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
     AnsweredRows answers;
     answers.outputs = outputs;
     answers.class_weight = class_weights(run.loss.loss, task.models);
+    answers.label_smoothing = label_smoothing;
     run.feed->add_targets(set, held, task.models, &answers);
     there.add(answers);
     for (const auto& metric : all) metric->add(answers);
@@ -95,7 +104,7 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
       set.rows->size() > 1 ? static_cast<size_t>(run.data.folds) : 1);
   for (const int64_t m : models)
     groups[groups.size() > 1 ? static_cast<size_t>(run.feed->fold_of(m)) : 0].push_back(m);
-  const MetricTask task{&loss, {0}, {0}};
+  const MetricTask task{&loss, {0}};
   std::vector<std::unique_ptr<Metric>> all;
   for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
   Answers there(loss, 1);
@@ -107,6 +116,9 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
       answers.class_weight = class_weights(loss, group);
       if (answers.class_weight.defined() && answers.class_weight.dim() == 2)
         answers.class_weight = answers.class_weight.mean(0, /*keepdim=*/true);
+      answers.label_smoothing = label_smoothings(loss, trainer, group);
+      if (answers.label_smoothing.defined())
+        answers.label_smoothing = answers.label_smoothing.mean(0, /*keepdim=*/true);
       const Tensor index = at::tensor(group, at::kLong);
       for (size_t k = 0; k < outputs.size(); ++k) {
         const Tensor own = outputs[k].index_select(0, index);

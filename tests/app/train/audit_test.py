@@ -162,9 +162,9 @@ class Planted(unittest.TestCase):
         network = networks.Mlp()
         networks.export(network, path("net.pt2"))
         argv = ["train", path("net.pt2"), "--data", path("data.npz"), "--save", path("run"), "--db", path("results.db"), "--log",
-                path("log.csv"), "--folds", "3", "--test", "0.2", "--sample-weight", "w", "--target", "y", "--loss", "cross_entropy:weight=balanced",
-                "--metric", "accuracy", "--lr", "0.1,0.03", "--seeds", "2", "--seed", "3", "--epochs", "12", "--batch", "8", "--patience",
-                "3", "--normalize", "x=standard", "--threads", "1"]
+                path("log.csv"), "--folds", "3", "--test", "0.2", "--sample-weight", "w", "--target", "y", "--loss",
+                "cross_entropy:weight=balanced:label_smoothing=0.1", "--metric", "accuracy", "--lr", "0.1,0.03", "--seeds", "2", "--seed",
+                "3", "--epochs", "12", "--batch", "8", "--patience", "3", "--normalize", "x=standard", "--threads", "1"]
         job = Job(argv, network)
         more = [(path("more.npz"), []), (path("more.npz"), ["--reduce", "std"])]
         return job, gather(path("run"), program(*argv), job, program, folder, more)

@@ -48,9 +48,10 @@ class Job:
         return Scorer(self.asked, self.class_weight(model), model.hyper["label_smoothing"] if self.asked.loss == "cross_entropy" else 0.0)
 
     def mean_scorer(self, models):
-        """Of the mean answer of several: without label smoothing, with the mean of their class weights."""
+        """Of the mean answer of several: with the means of their label smoothings and class weights."""
         weights = [self.class_weight(model) for model in models]
-        return Scorer(self.asked, None if weights[0] is None else torch.stack(weights).mean(0))
+        smoothing = sum(self.scorer(model).smoothing for model in models) / len(models)
+        return Scorer(self.asked, None if weights[0] is None else torch.stack(weights).mean(0), smoothing)
 
     @cached_property
     def classes(self):

@@ -88,6 +88,19 @@ def weights_of_the_first(evidence, job, truth):
     del job.mean_scorer
 
 
+@planted("a mean answer's loss without its models' label smoothing", "report.json ensemble.test.loss")
+def not_smoothed(evidence, job, truth):
+    scorer = job.mean_scorer
+
+    def plain(models):
+        made = scorer(models)
+        made.smoothing = 0.0
+        return made
+    job.mean_scorer = plain
+    evidence.report["ensemble"]["test"] = values(truth.ensemble("test"))
+    del job.mean_scorer
+
+
 @planted("a deviation with n instead of n - 1", "report.json configs.0.sd")
 def deviation(evidence, job, truth):
     config = evidence.report["configs"][0]

@@ -96,6 +96,42 @@ class OfFolds(Means):
         self.assertGreater(abs((-with_first * numpy.log(mean[numpy.arange(40), test_y])).sum() / with_first.sum() - wanted), 1e-4)
 
 
+class OfSmoothedLabels(Means):
+    """Its loss is cross_entropy with the label smoothing that its models are trained with, or the mean where they differ."""
+
+    def has_loss(self, smoothing, *options):
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y)
+        numpy.savez(self.path("other.npz"), input=self.x[:37] + 1, y=self.y[:37])
+        self.train(*options, "--epochs", "3", "--lr", "0.05", "--validation", self.path("other.npz"), "--test", self.path("data.npz"),
+                   "--overwrite")
+        count = self.report()["n"]
+        for name, x, y in (("validation", self.x[:37] + 1, self.y[:37]), ("test", self.x, self.y)):
+            mean = torch.stack([self.probabilities("best", m, x).double() for m in range(count)]).mean(0).log()
+            loss, plain = (torch.nn.functional.cross_entropy(mean, torch.tensor(y), label_smoothing=s).item() for s in (smoothing, 0))
+            self.assertAlmostEqual(self.report()["ensemble"][name]["loss"], loss, delta=1e-5)
+            self.assertGreater(abs(loss - plain), 1e-4)
+
+    def test_all_the_same(self):
+        self.has_loss(0.4, "-n", "3", "--loss", "cross_entropy:label_smoothing=0.4")
+        self.has_loss(0.3, "-n", "1", "--set", "label_smoothing=0.3")
+
+    def test_a_mean_of_several(self):
+        self.has_loss((0 + 0.1 + 0.5) / 3, "--set", "label_smoothing=0,0.1,0.5")
+
+    def test_of_folds_by_the_models_that_answer(self):
+        """Smoothing by fold: a column of --models."""
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y, f=numpy.arange(60) % 2)
+        with open(self.path("models.csv"), "w", encoding="utf-8") as file:
+            file.write("fold,label_smoothing,seed\n0,0.1,1\n1,0.6,2\n0,0.3,3\n")
+        self.train("--fold", "f", "--models", self.path("models.csv"), "--epochs", "3", "--lr", "0.05")
+        total = 0
+        for fold, models, smoothing in ((0, (0, 2), 0.2), (1, (1,), 0.6)):
+            rows = numpy.arange(60) % 2 == fold
+            mean = torch.stack([self.probabilities("best", m, self.x[rows]).double() for m in models]).mean(0).log()
+            total += torch.nn.functional.cross_entropy(mean, torch.tensor(self.y[rows]), label_smoothing=smoothing, reduction="sum").item()
+        self.assertAlmostEqual(self.report()["ensemble"]["validation"]["loss"], total / 60, delta=1e-5)
+
+
 class OfModels(Means):
     """Two of four learn so fast that they are no numbers before the first evaluation."""
 
