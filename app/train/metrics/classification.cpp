@@ -1,7 +1,7 @@
 // accuracy_score, top_k_accuracy_score(k=5), f1_score(average="macro"), roc_auc_score(multi_class=
-// "ovr", average="macro"); of several logits a row these are of labels: a row is right where all
-// its labels are, f1 and auc are means over labels; ece: expected calibration error of 15 bins of
-// equal width
+// "ovr", average="macro"); with two classes f1 and auc are those of class 1; of several logits a
+// row these are of labels: a row is right where all its labels are, f1 and auc are means over
+// labels; ece: expected calibration error of 15 bins of equal width
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -102,7 +102,8 @@ class Top5 final : public Share {
   }
 };
 
-/// Mean over the classes that occur in targets or answers, or over labels.
+/// Mean over the classes that occur in targets or answers. Of two classes, one logit or labels:
+/// that of class 1, of labels the mean.
 class F1 final : public Metric {
  public:
   explicit F1(const MetricTask& task) : task_(task) {}
@@ -117,11 +118,11 @@ class F1 final : public Metric {
     confusion_ = confusion_.defined() ? confusion_ + counts : counts;
   }
   std::vector<double> values() override {
-    const bool labels = confusion_.size(1) > 1;
-    const auto own = [&](const Tensor& t) { return labels ? t.select(2, 1) : t.select(1, 0); };
+    const bool binary = confusion_.size(2) == 2;
+    const auto own = [&](const Tensor& t) { return binary ? t.select(2, 1) : t.select(1, 0); };
     const Tensor hit = own(confusion_.diagonal(0, 2, 3)), is = own(confusion_.sum(3)),
                  said = own(confusion_.sum(2));
-    const Tensor there = labels ? at::ones_like(is) : (is + said).gt(0);
+    const Tensor there = binary ? at::ones_like(is) : (is + said).gt(0);
     const Tensor f1 = at::where((is + said).gt(0), 2 * hit / (is + said), at::zeros_like(hit));
     return to_vector(f1.sum(1) / there.sum(1));
   }
@@ -226,7 +227,7 @@ std::unique_ptr<Metric> make(const MetricTask& task) {
     add_metric({"accuracy", true, "share of right answers", wants_classes, make<Accuracy>}),
     add_metric({"top5", true, "share of rows whose class is among the best five",
                 wants_scores_of_classes, make<Top5>}),
-    add_metric({"f1", true, "mean over classes", wants_classes, make<F1>}),
+    add_metric({"f1", true, "mean over classes; of two, that of class 1", wants_classes, make<F1>}),
     add_metric(
         {"auc", true, "area under ROC, each class against the rest", wants_classes, make<Auc>}),
     add_metric(

@@ -98,7 +98,8 @@ class Scorer:
         if name == "top5":
             return float(metrics.top_k_accuracy_score(y, p, k=min(5, p.shape[1]), labels=classes, sample_weight=w))
         if name == "f1":
-            return float(metrics.f1_score(y, p.argmax(1), average="macro", sample_weight=w, zero_division=0))
+            average = "binary" if p.shape[1] == 2 else "macro"
+            return float(metrics.f1_score(y, p.argmax(1), average=average, sample_weight=w, zero_division=0))
         if name == "auc":
             if p.shape[1] == 2:
                 return float(metrics.roc_auc_score(y, p[:, 1], sample_weight=w))
@@ -116,7 +117,8 @@ class Scorer:
         if name == "accuracy":
             return float(metrics.accuracy_score(y, said, sample_weight=w))
         if name == "f1":
-            return float(metrics.f1_score(y, said, average="macro", sample_weight=w, zero_division=0))
+            average = "macro" if several else "binary"
+            return float(metrics.f1_score(y, said, average=average, sample_weight=w, zero_division=0))
         if name == "auc":
             return float(metrics.roc_auc_score(y, p, average="macro", sample_weight=w))
         w = numpy.broadcast_to(w.reshape(-1, *[1] * (p.ndim - 1)), p.shape).reshape(-1)

@@ -1,0 +1,64 @@
+"""Metrics beside scikit-learn's on what the models answer: where a problem has two classes, and where a metric has no value."""
+import os
+import sys
+import unittest
+
+import numpy
+import torch
+from safetensors.torch import save_file
+from sklearn import metrics
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import digits
+from train_command import Train
+
+ROWS = 67
+
+
+class OfTwoClasses(Train):
+    """The same answers as one logit, as two scores of classes, and as one of two labels."""
+
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(3)
+        self.x = random.normal(0, 1, (ROWS, 5)).astype("float32")
+        self.y = (self.x[:, 0] + random.normal(0, 1, ROWS) > 0.9).astype("int64")
+        self.w = random.uniform(0.2, 2, ROWS).astype("float32")
+        self.starts = [torch.nn.Linear(5, 1) for _ in range(3)]
+
+    def f1(self, net, loss, y, starts):
+        """Each model's on all rows; a rate of 0 leaves models as they started."""
+        digits.export(net, self.path("net.pt2"), torch.randn(3, 5))
+        numpy.savez(self.path("data.npz"), input=self.x, y=y, w=self.w)
+        files = []
+        for m, start in enumerate(starts):
+            files += ["--weights", self.path(f"start-{m}.safetensors")]
+            save_file({name: tensor.contiguous() for name, tensor in start.items()}, files[-1])
+        self.train(*files, "--loss", loss, "--lr", "0", "--set", "weight_decay=0", "--epochs", "1", "--validation", self.path("data.npz"),
+                   "--metric", "f1", "--sample-weight", "w", "--overwrite")
+        return [model["last"]["f1"] for model in self.report()["models"]]
+
+    def test_f1_is_that_of_class_1_in_every_form(self):
+        column = self.y.astype("float32")[:, None]
+        said = [(start(torch.tensor(self.x)).detach().numpy()[:, 0] > 0).astype(int) for start in self.starts]
+        wanted = [metrics.f1_score(self.y, own, sample_weight=self.w) for own in said]
+        self.assertGreater(max(abs(a - metrics.f1_score(self.y, own, sample_weight=self.w, average="macro"))
+                               for a, own in zip(wanted, said)), 0.02)
+        one = [start.state_dict() for start in self.starts]
+        two = [{name: torch.cat([torch.zeros_like(t), t]) for name, t in own.items()} for own in one]
+        numpy.testing.assert_allclose(self.f1(torch.nn.Linear(5, 1), "bce_with_logits", column, one), wanted, atol=1e-6)
+        numpy.testing.assert_allclose(self.f1(torch.nn.Linear(5, 2), "cross_entropy", self.y, two), wanted, atol=1e-6)
+        labels = [{name: torch.cat([t, -t]) for name, t in own.items()} for own in one]
+        other = [metrics.f1_score(1 - self.y, 1 - own, sample_weight=self.w) for own in said]
+        numpy.testing.assert_allclose(self.f1(torch.nn.Linear(5, 2), "bce_with_logits", numpy.hstack([column, 1 - column]), labels),
+                                      (numpy.array(wanted) + other) / 2, atol=1e-6)
+
+    def test_f1_of_three_classes_is_their_mean(self):
+        classes = (self.x[:, 1] * 2).astype("int64") % 3
+        nets = [torch.nn.Linear(5, 3) for _ in range(3)]
+        wanted = [metrics.f1_score(classes, net(torch.tensor(self.x)).argmax(1), sample_weight=self.w, average="macro") for net in nets]
+        numpy.testing.assert_allclose(self.f1(nets[0], "cross_entropy", classes, [net.state_dict() for net in nets]), wanted, atol=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
