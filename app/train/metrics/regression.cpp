@@ -1,6 +1,8 @@
 // mean_absolute_error, root_mean_squared_error, r2_score: means over the numbers of a row
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "app/train/metrics/metric.h"
 
 namespace wide::regression_metrics {
@@ -27,6 +29,7 @@ class Sums : public Metric {
     if (!shift_.defined()) shift_ = y.narrow(1, 0, 1);  // subtracted, so that variances stay exact
     const Tensor from = y - shift_;
     put(rows_, w.sum(1));
+    put(counted_, w.gt(0).sum(1));
     put(absolute_, ((x - y).abs() * w).sum(1));
     put(squares_, ((x - y).square() * w).sum(1));
     put(sum_, (from * w).sum(1));
@@ -40,7 +43,7 @@ class Sums : public Metric {
   }
 
   MetricTask task_;
-  Tensor shift_, rows_, absolute_, squares_, sum_, sum_of_squares_;
+  Tensor shift_, counted_, rows_, absolute_, squares_, sum_, sum_of_squares_;
 };
 
 class Mae final : public Sums {
@@ -62,7 +65,8 @@ class R2 final : public Sums {
     const Tensor total = sum_of_squares_ - sum_.square() / rows_;
     // A constant target has R² 1 if it is met exactly, else 0, as in scikit-learn.
     const Tensor constant = squares_.eq(0).to(at::kDouble);
-    return mean(at::where(total > 0, 1 - squares_ / total, constant));
+    const Tensor r2 = at::where(total > 0, 1 - squares_ / total, constant);
+    return mean(r2.masked_fill(counted_ < 2, std::nan("")));  // one row has no variance
   }
 };
 

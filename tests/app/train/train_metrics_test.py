@@ -60,5 +60,30 @@ class OfTwoClasses(Train):
         numpy.testing.assert_allclose(self.f1(nets[0], "cross_entropy", classes, [net.state_dict() for net in nets]), wanted, atol=1e-6)
 
 
+class OfFewRows(Train):
+    def test_r2_of_one_row_has_no_value(self):
+        """The two numbers of a row, over 1, 2 and 3 rows to validate, and over 2 of which the last has weight 0."""
+        random = numpy.random.default_rng(4)
+        net = torch.nn.Linear(5, 2)
+        digits.export(net, self.path("net.pt2"), torch.randn(3, 5))
+        x, y = random.normal(0, 1, (7, 5)).astype("float32"), random.normal(0, 1, (7, 2)).astype("float32")
+        numpy.savez(self.path("data.npz"), input=x, y=y, w=numpy.ones(7, "float32"))
+        for rows, w in ((1, [1]), (2, [1, 1]), (3, [0.5, 1, 2]), (2, [1, 0])):
+            numpy.savez(self.path("held.npz"), input=x[:rows], y=y[:rows], w=numpy.array(w, "float32"))
+            self.train("-n", "2", "--init", "file", "--loss", "mse", "--lr", "0", "--set", "weight_decay=0", "--epochs", "1", "--metric",
+                       "mae,r2", "--sample-weight", "w", "--validation", self.path("held.npz"), "--test", self.path("held.npz"), "--overwrite")
+            report, out = self.report(), net(torch.tensor(x[:rows])).detach().numpy()
+            self.fits_the_schema(report)
+            counts = numpy.array(w) > 0
+            wanted = metrics.r2_score(y[:rows][counts], out[counts], sample_weight=numpy.array(w)[counts])
+            for values in (report["models"][0]["last"], report["models"][1]["test"], report["ensemble"]["validation"]):
+                self.assertAlmostEqual(values["mae"], metrics.mean_absolute_error(y[:rows], out, sample_weight=w), delta=1e-5)
+                if counts.sum() < 2:
+                    self.assertTrue(numpy.isnan(wanted))
+                    self.assertIsNone(values["r2"])
+                else:
+                    self.assertAlmostEqual(values["r2"], wanted, delta=1e-4 * max(1, abs(wanted)))
+
+
 if __name__ == "__main__":
     unittest.main()
