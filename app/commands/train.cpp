@@ -204,7 +204,7 @@ class Train : public Command {
                    "flip,crop:PAD,cutout:SIZE of [C, H, W] inputs in training, before they are "
                    "normalised; own draws per model and sample")
         ->delimiter(',');
-    app.add_option("--validation", options_.validation, "a file, or a fraction of the rows");
+    app.add_option("--validation", options_.validation, "a file, or a fraction of all rows");
     app.add_option("--test", options_.test, "the same; looked at once, after training");
     app.add_option("--folds", options_.folds, "cross-validation: each model learns without one");
     app.add_option("--fold", options_.fold, "the column that says each row's fold");

@@ -19,7 +19,9 @@ struct TrainOptions {
   int64_t folds = 0;
   std::string fold, group;  // columns
   std::string rows;         // a file: which rows are whose
-  std::string epoch_data;   // a folder: a file of rows for each epoch from the second on
+  // In runs of earlier versions --validation's fraction is of the rows that --test leaves.
+  bool validation_of_rest = false;
+  std::string epoch_data;  // a folder: a file of rows for each epoch from the second on
 
   int64_t n = 0, seeds = 0;
   uint64_t seed = 0;

@@ -190,7 +190,9 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
     }
   } else if (!options.validation.empty()) {
     if (const auto share = fraction_of("--validation", options.validation)) {
-      Split split = hold_back(rows, *share, kinds, options.seed, "--validation");
+      const double all = double(options.validation_of_rest ? rows.size() : data.train.rows);
+      Split split =
+          hold_back(rows, *share * all / double(rows.size()), kinds, options.seed, "--validation");
       data.train_rows.push_back(std::move(split.train));
       data.validation.push_back(std::move(split.held));
     } else {

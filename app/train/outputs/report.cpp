@@ -45,13 +45,14 @@ int64_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
 std::map<std::string, JsonText> settings_of(const TrainOptions& options) {
   Json settings = to_json(options);
   for (const char* key :
-       {"network",      "eval_model", "data",    "validation", "test",       "columns",
-        "target",       "fold",       "group",   "rows",       "epoch_data", "n",
-        "seeds",        "seed",       "models",  "set",        "grid",       "lr",
-        "weight_decay", "momentum",   "loss",    "optimizer",  "schedule",   "batch",
-        "epochs",       "steps",      "metrics", "monitor",    "save",       "log",
-        "no_save",      "save_every", "keep",    "dtype",      "device",     "threads",
-        "exact",        "check",      "trusted"})
+       {"network",    "eval_model", "data",     "validation",   "test",
+        "columns",    "target",     "fold",     "group",        "rows",
+        "epoch_data", "n",          "seeds",    "seed",         "models",
+        "set",        "grid",       "lr",       "weight_decay", "momentum",
+        "loss",       "optimizer",  "schedule", "batch",        "epochs",
+        "steps",      "metrics",    "monitor",  "save",         "log",
+        "no_save",    "save_every", "keep",     "dtype",        "device",
+        "threads",    "exact",      "check",    "trusted",      "validation_of_rest"})
     settings.erase(key);
   if (options.part.empty()) settings.erase("part");
   std::map<std::string, JsonText> all;

@@ -49,7 +49,8 @@ Json options_of(const SavedRun& run) {
   for (const char* file : {"network", "eval_model", "epoch_data"})  // not all of it is compared
     options[file] = file_name(options[file]);
   for (Json& weights : options["weights"]) weights = file_name(weights);
-  for (const char* own : {"part", "save", "log", "save_every", "keep", "threads"})
+  for (const char* own :
+       {"part", "save", "log", "save_every", "keep", "threads", "validation_of_rest"})
     options.erase(own);
   return options;
 }

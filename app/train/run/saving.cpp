@@ -215,6 +215,7 @@ SavedRun read_saved_run(const std::string& folder) {
     const Json head = parse_json(metadata.at("workbench"), path);
     if (head.at("schema") != 1) throw std::out_of_range("schema");
     run.options = options_of(head.at("options"));
+    if (!head.at("options").contains("validation_of_rest")) run.options.validation_of_rest = true;
     if (head.contains("defaults")) head.at("defaults").get_to(run.defaults);
     run.state = state_of(head.at("state"));
     run.more_is_better = head.at("more_is_better");

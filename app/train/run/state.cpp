@@ -13,10 +13,10 @@ using Json = nlohmann::ordered_json;
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
     TrainOptions, network, eval_model, weights, init, as_exported, trusted, data, validation, test,
     own, columns, target, normalize, augment, sample_weight, output, folds, fold, group, rows,
-    epoch_data, n, seeds, seed, models, part, set, grid, lr, weight_decay, momentum, loss,
-    optimizer, schedule, warmup, no_decay, freeze, batch, epochs, steps, order, same_order,
-    drop_last, metrics, monitor, eval_every, patience, min_delta, prune, save, log, no_save,
-    save_every, keep, dtype, device, threads, exact, check)
+    validation_of_rest, epoch_data, n, seeds, seed, models, part, set, grid, lr, weight_decay,
+    momentum, loss, optimizer, schedule, warmup, no_decay, freeze, batch, epochs, steps, order,
+    same_order, drop_last, metrics, monitor, eval_every, patience, min_delta, prune, save, log,
+    no_save, save_every, keep, dtype, device, threads, exact, check)
 
 namespace {
 

@@ -32,6 +32,7 @@ class Table:
         self.learned = learned  # row numbers of each model
         self.apart = apart  # rows were given per model, as pairs, and none is shared
         self.held = {}  # "validation", "test": row numbers of each model
+        self.counts = None  # how many rows of each model there are, of which shares are held back
 
     def models(self):
         """The number of models with rows of their own; 0: all models share all rows."""
@@ -48,9 +49,10 @@ class Table:
         """Holds back a share of each model's rows, drawn separately for each model."""
         if not 0 < share < 1:
             fail("train", name, share, "a fraction between 0 and 1, or rows as data has them", f"{name}=0.2")
+        self.counts = self.counts or [len(rows) for rows in self.learned]
         learned, held = [], []
         for model, rows in enumerate(self.learned):
-            count = max(1, round(share * len(rows)))
+            count = max(1, round(share * self.counts[model]))
             if count >= len(rows):
                 fail("train", f"{name} of model {model}", f"{len(rows)} rows", "some to learn from and some to hold back",
                      "a smaller fraction, or more rows")

@@ -79,7 +79,7 @@ class OwnRows(Runs):
         for i, (own, _) in enumerate(pairs):
             of = [whose["row"][(whose["model"] == i) & (whose["use"] == use)] for use in range(3)]
             self.assertEqual(sorted(torch.cat(of).tolist()), list(range(begin, begin + len(own))))
-            self.assertEqual([len(of[1]), len(of[2])], [round(0.25 * len(own)), round(0.2 * (len(own) - len(of[1])))])
+            self.assertEqual([len(of[1]), len(of[2])], [round(0.25 * len(own)), round(0.2 * len(own))])
             begin += len(own)
             model = alone(made(i), x[of[0]], y[of[0]], 2)
             with torch.no_grad():

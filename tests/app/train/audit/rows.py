@@ -108,7 +108,7 @@ class Data:
             self.validation_file = Part(options.validation, asked, arguments, self.features, dtype)
             self.train, self.validation = [rows], [list(range(self.validation_file.count))]
         elif options.validation:
-            kept, held = draws.hold_back(rows, fraction(options.validation), *kinds, options.seed)
+            kept, held = draws.hold_back(rows, fraction(options.validation) * count / len(rows), *kinds, options.seed)
             self.train, self.validation = [kept], [held]
         else:
             self.train, self.validation = [rows], [[]]

@@ -103,6 +103,44 @@ class Data(Resumed):
             self.resume("--epochs", "2")
 
 
+class Shares(Resumed):
+    """Of all rows, however many of them another option holds back."""
+
+    def held(self):
+        return {name: rows.tolist() for name, rows in numpy.load(self.path("run/split.npz")).items() if name in ("train", "validation", "test")}
+
+    def test_beside_each_other(self):
+        for rows, validation, test in ((53, 0.2, 0.3), (53, 0.3, 0.2), (60, 0.5, 0.4), (41, 0.1, 0.8)):
+            classes = self.columns["y"][:rows]
+            numpy.savez(self.path("data.npz"), **{name: values[:rows] for name, values in self.columns.items()})
+            self.train("-n", "2", "--epochs", "1", "--sample-weight", "w", "--validation", str(validation), "--test", str(test), "--overwrite")
+            held = self.held()
+            counts = {"validation": round(validation * rows), "test": round(test * rows)}
+            self.assertEqual({name: len(held[name]) for name in counts}, counts)
+            self.assertEqual({name: self.report()["data"][f"{name}_rows"] for name in counts}, counts)
+            self.assertEqual(sorted(sum(held.values(), [])), list(range(rows)))
+            for name, share in (("validation", validation), ("test", test)):
+                for c in range(3):
+                    self.assertAlmostEqual((classes[held[name]] == c).sum(), share * (classes == c).sum(), delta=1.6, msg=f"{name} {c}")
+        self.refused("[--validation] rows: got 0 to learn from and 18 held back, expected some of both; try another fraction",
+                     "-n", "2", "--sample-weight", "w", "--validation", "0.6", "--test", "0.55", "--overwrite")
+
+    def test_of_a_run_of_an_earlier_version_stay(self):
+        """There `--validation` was a share of what `--test` left: 0.2 of 60 rows is 0.4 of 30."""
+        self.train("-n", "2", "--epochs", "1", "--sample-weight", "w", "--validation", "0.2", "--test", "0.5")
+        file, metadata, held = self.path("run/run.safetensors"), self.metadata(), self.held()
+        self.assertEqual([len(rows) for rows in held.values()], [18, 12, 30])
+        head = json.loads(metadata["workbench"])
+        head["options"]["validation"] = "0.4"
+        for version in range(2):  # and once more, when a resume has written the file
+            if version == 0:
+                del head["options"]["validation_of_rest"]
+                save_file(load_file(file), file, {**metadata, "workbench": json.dumps(head)})
+            self.resume("--epochs", str(version + 2))
+            self.assertEqual(self.held(), held)
+        self.assertEqual(self.report()["data"]["validation_rows"], 12)
+
+
 class Network(Resumed):
     """The file is read again: what the run computes is as it was, or is refused."""
 
