@@ -59,7 +59,7 @@ void GradientModel::place_saved() {
     size_t next = 0;
     for (const SavedValue& s : size.halves.saved) {
       const bool own = s.output < 0 && !s.of_all;
-      size.places.push_back(own ? plan.placed()[next++] : Place());
+      size.places.push_back(own ? plan.placed()[next++] : BufferPlace());
       const auto in = static_cast<size_t>(size.places.back().lent);
       if (own && in < saves_in_.size()) saves_in_[in] = true;
     }
@@ -125,7 +125,7 @@ Tensor GradientModel::new_gradient(size_t result) const {
 
 char* GradientModel::saved_at(const Saved& saved, const RangeAt& at, size_t k) const {
   const PerSize& size = sizes_.at(at.n);
-  const Place& place = size.places[k];
+  const BufferPlace& place = size.places[k];
   const auto in = static_cast<size_t>(place.lent);
   if (size.halves.saved[k].of_all || in >= saves_in_.size())
     return static_cast<char*>(saved.back().data_ptr()) + place.offset +

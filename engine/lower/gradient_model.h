@@ -45,8 +45,9 @@ class GradientModel {
  private:
   struct PerSize {
     Halves halves;
-    std::vector<Place> places;  // by saved value: in a gradient's rows, or in a range's own block
-    int64_t kept = 0;           // bytes of that block
+    std::vector<BufferPlace>
+        places;        // by saved value: in a gradient's rows, or in a range's own block
+    int64_t kept = 0;  // bytes of that block
   };
   /// Where a forward pass saves: gradients, by result of the backward pass, undefined where nothing
   /// is saved in them; then a block for the rest.

@@ -16,7 +16,7 @@ int64_t aligned(int64_t bytes) {
 }  // namespace
 
 ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent>& lent,
-                  const std::vector<Place>& fixed) {
+                  const std::vector<BufferPlace>& fixed) {
   ArenaLayout layout;
   layout.places = fixed;
   layout.places.resize(lifetimes.size());

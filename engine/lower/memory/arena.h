@@ -20,20 +20,20 @@ struct Lent {
 };
 
 /// Where a buffer lies.
-struct Place {
+struct BufferPlace {
   int64_t lent = -1;   // index of the memory that is lent; -1: the arena's own block
   int64_t offset = 0;  // 64-byte aligned
 };
 
 struct ArenaLayout {
-  std::vector<Place> places;  // by lifetime
-  int64_t bytes = 0;          // of the own block
+  std::vector<BufferPlace> places;  // by lifetime
+  int64_t bytes = 0;                // of the own block
 };
 
 /// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits, in
 /// lent memory where there is one. The first ones lie in `fixed` already.
 ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent>& lent = {},
-                  const std::vector<Place>& fixed = {});
+                  const std::vector<BufferPlace>& fixed = {});
 
 /// One block of memory for plans that never run at the same time; as large as the largest of their
 /// arenas. On the CPU it is there while an ArenaLease is, on other devices always.

@@ -108,7 +108,7 @@ class Plan {
   const std::vector<Step>& steps() const { return steps_; }
   int64_t arena_bytes() const { return arena_bytes_; }
   /// Where `PlanOptions::placed` lie, in its order: in a result, or in what is given behind them.
-  const std::vector<Place>& placed() const { return placed_; }
+  const std::vector<BufferPlace>& placed() const { return placed_; }
   int64_t kept_bytes() const { return kept_bytes_; }
   const std::vector<Value>& results() const { return results_; }  // outputs then updates
   std::string text() const;
@@ -131,11 +131,11 @@ class Plan {
   std::vector<Value> results_;
   std::shared_ptr<ArenaMemory> memory_;
   std::unique_ptr<ArenaLease> lease_;  // of memory of its own
-  std::vector<Place> placed_;
+  std::vector<BufferPlace> placed_;
   int64_t kept_bytes_ = 0;
   char* arena_at_ = nullptr;                          // where `in_arena_` lie
   std::vector<std::pair<Window, int64_t>> in_arena_;  // values, and their offsets
-  std::vector<std::pair<Window, Place>> in_lent_;
+  std::vector<std::pair<Window, BufferPlace>> in_lent_;
   int64_t arena_bytes_ = 0;
   std::vector<std::string> notes_;
 };

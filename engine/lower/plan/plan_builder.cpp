@@ -219,7 +219,7 @@ void PlanBuilder::find_lent() {
   const ArenaLayout layout = place(lifetimes_, lent_);
   placed_ = layout.places;
   lent_.resize(results_of(program_).size());
-  for (Place& p : placed_)
+  for (BufferPlace& p : placed_)
     if (p.lent < 0) p.lent = static_cast<int64_t>(lent_.size());
   if (layout.bytes > 0) lent_.push_back({layout.bytes, main_.size() + 1});
   plan_.placed_ = placed_;
@@ -281,7 +281,7 @@ void PlanBuilder::make_arena() {
       slot(id) = w.tensor().view(value(id).sizes);
     } else if (buffer_[i] != kNoBuffer) {
       Window w(value(id));
-      const Place& at = layout.places[static_cast<size_t>(buffer_[i])];
+      const BufferPlace& at = layout.places[static_cast<size_t>(buffer_[i])];
       if (at.lent < 0)
         plan_.in_arena_.emplace_back(w, at.offset);
       else

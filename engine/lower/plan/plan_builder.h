@@ -61,7 +61,7 @@ class PlanBuilder {
   std::vector<int32_t> output_of_;   // by root value: output whose memory it writes
   std::vector<Lifetime> lifetimes_;  // of `options_.placed`, then of buffers
   std::vector<Lent> lent_;           // by result; behind them what is kept for `options_.placed`
-  std::vector<Place> placed_;        // `options_.placed`
+  std::vector<BufferPlace> placed_;  // `options_.placed`
   Tensors slots_;
 };
 

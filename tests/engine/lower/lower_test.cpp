@@ -58,7 +58,7 @@ TEST(Arena, UsesLentMemoryUntilItsOwnerWrites) {
     EXPECT_EQ(layout.places[0].offset, 64);
     size_t used = 0;
     for (size_t i = 1; i < lives.size(); ++i) {
-      const Place& at = layout.places[i];
+      const BufferPlace& at = layout.places[i];
       EXPECT_EQ(at.offset % 64, 0);
       used += at.lent >= 0;
       if (at.lent < 0) continue;
@@ -66,7 +66,7 @@ TEST(Arena, UsesLentMemoryUntilItsOwnerWrites) {
       EXPECT_LT(lives[i].end, in.until);
       EXPECT_LE(at.offset + lives[i].bytes, in.bytes);
       for (size_t j = 0; j < i; ++j) {
-        const Place& other = layout.places[j];
+        const BufferPlace& other = layout.places[j];
         const bool together = lives[i].begin <= lives[j].end && lives[j].begin <= lives[i].end;
         EXPECT_TRUE(at.lent != other.lent || !together ||
                     at.offset + lives[i].bytes <= other.offset ||
