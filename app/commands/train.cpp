@@ -22,6 +22,7 @@
 #include "app/train/run/together.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
+#include "data/escape.h"
 #include "data/machine/gpu.h"
 #include "data/reports/run/event_file.h"
 #include "data/store/sweeps/part.h"
@@ -139,7 +140,7 @@ class Train : public Command {
     return run_in_sandbox(*policy, work, [this] {
       return std::make_unique<RankMeetings>(
           Cluster::join(),
-          "train --resume " + printable(options_.save) + " with as many as there are");
+          "train --resume " + shell_word(options_.save) + " with as many as there are");
     });
   }
 
@@ -375,7 +376,7 @@ class Train : public Command {
       fail(
           "[{}] --save: got a folder with a run in it, expected a new one; try --resume {} or "
           "--overwrite",
-          printable(options_.save), printable(options_.save));
+          printable(options_.save), shell_word(options_.save));
     options_.overwrite = overwrite_ && there && !options_.no_save;
     if (options_.overwrite) keep_weights();
   }
@@ -504,13 +505,13 @@ class Train : public Command {
       if (longer && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
         fail(
             "[--resume] --epochs: got another length, expected the one that the {} schedule ends "
-            "with; try a new run with --weights {}/last",
-            schedule, printable(folder));
+            "with; try a new run with --weights {}",
+            schedule, shell_word(folder + "/last"));
       if (longer && options_.warmup.ends_with("%"))
         fail(
             "[--resume] --epochs: got another length, expected the one that a warmup of {} is a "
-            "share of; try a new run with --weights {}/last",
-            printable(options_.warmup), printable(folder));
+            "share of; try a new run with --weights {}",
+            printable(options_.warmup), shell_word(folder + "/last"));
       options_.epochs = asked.epochs;
       options_.steps = asked.steps;
       saved.defaults.erase("epochs");

@@ -25,6 +25,7 @@
 #include "app/train/run/slices.h"
 #include "app/train/run/together.h"
 #include "app/version.h"
+#include "data/escape.h"
 #include "data/reports/run/run_compare.h"
 #include "data/reports/run/run_fields.h"
 #include "data/reports/run/run_report.h"
@@ -279,7 +280,7 @@ class Run {
     finish();
     tell(fmt::format("interrupted at step {} of {}{}\n", state_.step, run_.steps,
                      folder_.exists() ? fmt::format("; go on with: workbench train --resume {}",
-                                                    printable(folder_.path()))
+                                                    shell_word(folder_.path()))
                                       : ""));
     return 130;
   }

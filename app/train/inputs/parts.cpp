@@ -7,6 +7,7 @@
 
 #include "app/train/models/values.h"
 #include "data/datasets/dataset.h"
+#include "data/escape.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -168,9 +169,9 @@ class PartReader {
           "[{}] input {}: got no column of this name, expected all that forward takes, targets "
           "of a loss of its own too, as the data of the run have it; try to name one so",
           file_, printable(spec.name));
-    fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}={}", file_,
-         printable(spec.name), listed_names(data_.names()), printable(spec.name),
-         data_.table ? "x" : printable(data_.names()[0]));
+    const std::string column = data_.table ? "x" : data_.names()[0];
+    fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}", file_,
+         printable(spec.name), listed_names(data_.names()), shell_word(spec.name + "=" + column));
   }
 
   /// Checks an input's sizes and dtype against forward's argument.
@@ -195,7 +196,7 @@ class PartReader {
       if (!taken_.count(name) && !(trained_ && has(trained_->target, name))) rest.push_back(name);
     if (named_columns(options_.target).empty() && wanted_.loss->needs_target() && !trained_)
       fail("[{}] target: got none, expected the column that is learned; try --target {}", file_,
-           printable(data_.names().back()));
+           shell_word(data_.names().back()));
     if (rest.empty())
       fail(
           "[{}] input x: got no column, expected at least one besides the target; try more "
@@ -212,7 +213,7 @@ class PartReader {
       if (columns.size() != 1)
         fail("[{}] target: got {} that it may be, expected one column left; try --target {}", file_,
              columns.empty() ? "no column" : listing(columns, 5),
-             columns.empty() ? "y" : printable(columns[0]));
+             columns.empty() ? "y" : shell_word(columns[0]));
     }
     const bool classes = wanted_.loss->classifies();
     parts_.target = part("target", columns, std::nullopt);

@@ -14,6 +14,7 @@
 #include "app/train/metrics/metric.h"
 #include "app/train/run/identity.h"
 #include "data/bytes/part_file.h"
+#include "data/escape.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -182,7 +183,7 @@ class Predictor {
       fail(
           "[predict] output {}: got numbers of a whole batch, expected some for each row; try "
           "fuse with --weights {}, or a run with --output 0",
-          text_.answer, printable((fs::path(options_.folder) / "last").string()));
+          text_.answer, shell_word((fs::path(options_.folder) / "last").string()));
     put(begin, answer.narrow(1, 0, count));
   }
 

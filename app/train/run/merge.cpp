@@ -10,6 +10,7 @@
 
 #include "app/train/inputs/fingerprint.h"
 #include "app/train/run/identity.h"
+#include "data/escape.h"
 #include "data/store/sweeps/part.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -98,7 +99,7 @@ void expect_all(const std::vector<SavedPart>& parts) {
     for (const ModelState& m : p.run.state.models)
       if (m.running())
         fail("[{}] --merge: got part {} at step {}, expected it at its end; try train --resume {}",
-             printable(p.folder), p.part.text(), p.run.state.step, printable(p.folder));
+             printable(p.folder), p.part.text(), p.run.state.step, shell_word(p.folder));
 }
 
 /// The number after "model " in a text, or -1.
