@@ -150,7 +150,7 @@ class ConfigurationBuilder {
           printable(options_.models), printable(column), near, near);
     if (of_every_table(column))
       fail(
-          "[{}] column {}: got a label that the run's models.csv has a column of, expected another "
+          "[{}] column {}: got a label that the run's tables have a column of, expected another "
           "name; try my_{}",
           printable(options_.models), printable(column), printable(column));
   }

@@ -61,7 +61,7 @@ std::string near_miss(const std::string& key, const std::vector<std::string>& kn
 bool of_every_table(const std::string& label) {
   static const std::set<std::string> kColumns = {"model", "config", "status", "at_step",
                                                  "best_step"};
-  return kColumns.count(label) || label.starts_with("best.");
+  return kColumns.count(label) || label.starts_with("best.") || label.starts_with("test.");
 }
 
 }  // namespace wide

@@ -17,7 +17,8 @@ std::string usual_key(const std::string& key);
 /// The name in `known` of which `key` is probably a misspelling; "" if there is none.
 std::string near_miss(const std::string& key, const std::vector<std::string>& known);
 
-/// Whether the run's models.csv has a column of this name for every run.
+/// Whether the tables of models (models.csv, `report --csv`) have a column of this name for every
+/// run.
 bool of_every_table(const std::string& label);
 
 }  // namespace wide

@@ -30,8 +30,11 @@ TableCell cell(const Json& value) {
 /// A field of a model as columns: one, or for a map one for each entry.
 std::vector<std::pair<std::string, TableCell>> cells_of(const std::string& field,
                                                         const Json& value) {
-  static const std::map<std::string, std::string> kShown{
-      {"seeds", "seed."}, {"hyperparameters", ""}, {"best", "best."}, {"test", "test."}};
+  static const std::map<std::string, std::string> kShown{{"seeds", "seed."},
+                                                         {"hyperparameters", ""},
+                                                         {"labels", ""},
+                                                         {"best", "best."},
+                                                         {"test", "test."}};
   const auto prefix = kShown.find(field);
   std::vector<std::pair<std::string, TableCell>> cells;
   if (prefix == kShown.end()) {
@@ -65,7 +68,7 @@ ReportTable models_table(const std::vector<Json>& all) {
   for (const std::string& field : fields)
     for (const std::string& column : columns[field]) {
       table.head.push_back(column);
-      table.right.push_back(column != "name" && column != "status");
+      table.right.push_back(field != "name" && field != "status" && field != "labels");
       for (size_t m = 0; m < models.size(); ++m) table.rows[m].push_back(models[m][column]);
     }
   return table;

@@ -10,7 +10,7 @@
 namespace wide {
 
 /// A row for each model, from its JSON: a column for each of its fields, and for each entry of its
-/// seeds, hyperparameters and values of metrics.
+/// seeds, hyperparameters, labels and values of metrics.
 ReportTable models_table(const std::vector<nlohmann::ordered_json>& models);
 ReportTable models_table(const RunReport& run);
 /// The table of models as CSV.

@@ -103,8 +103,8 @@ class Columns(Refused):
         for column, key in (("LR", "lr"), ("weight-decay", "weight_decay"), ("droupout", "dropout"), ("Name", "name"),
                             ("seeds", "seed"), ("Seed.Init", "seed.init"), ("Epochs", "epochs"), ("wieghts", "weights")):
             self.lines((f"[m.csv] column {column}: got a label that is nearly the key {key}", *self.of(column)))
-        for column in ("model", "status", "best.loss"):
-            self.lines((f"[m.csv] column {column}: got a label that the run's models.csv has a column of", *self.of("lr", column)))
+        for column in ("model", "status", "best.loss", "test.loss"):
+            self.lines((f"[m.csv] column {column}: got a label that the run's tables have a column of", *self.of("lr", column)))
         self.lines(("[--set] learning_rate: got another name of lr", "--set", "learning_rate=0.1"))
 
     def test_of_a_table_that_are_labels(self):
@@ -117,6 +117,9 @@ class Columns(Refused):
         self.assertEqual(len(set(head)), len(head))
         self.assertNotIn("dropout", head)
         self.assertNotIn("dropout", self.report()["models"][0]["hyperparameters"])
+        rows = list(csv.DictReader(self.workbench("report", self.path("run"), "--csv", "-").stdout.splitlines()))
+        self.assertEqual([(row["lr"], row["team"], row["id"], row["epsilon"]) for row in rows],
+                         [("0.1", "red", "4", "1"), ("0.2", "blue", "5", "2")])
 
 
 class Said(Refused):

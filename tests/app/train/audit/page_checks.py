@@ -17,7 +17,7 @@ def table(name, rows, job, report, findings):
     tested = {key for said in report["models"] for key in said["test"]}
     for said, row in zip(report["models"], range(len(rows))):
         wanted = {"model": said["model"], "name": said["name"], "config": said["config"], "fold": said["fold"],
-                  **{"seed." + kind: seed for kind, seed in said["seeds"].items()}, **said["hyperparameters"],
+                  **{"seed." + kind: seed for kind, seed in said["seeds"].items()}, **said["hyperparameters"], **said["labels"],
                   "status": said["status"], "at_step": said["at_step"], **{f"test.{key}": said["test"].get(key) for key in tested}}
         if any(m["best"] for m in report["models"]):
             for key in ("step", "train_loss", *job.asked.metrics):
