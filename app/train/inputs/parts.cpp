@@ -170,8 +170,9 @@ class PartReader {
           "of a loss of its own too, as the data of the run have it; try to name one so",
           file_, printable(spec.name));
     const std::string column = data_.table ? "x" : data_.names()[0];
-    fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}", file_,
-         printable(spec.name), listed_names(data_.names()), shell_word(spec.name + "=" + column));
+    fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}{}", file_,
+         printable(spec.name), listed_names(data_.names()), shell_word(spec.name + "=" + column),
+         data_.table && !data_.find("x") ? ", which is all that have no other meaning" : "");
   }
 
   /// Checks an input's sizes and dtype against forward's argument.

@@ -155,7 +155,10 @@ class Said(Refused):
     def test_of_tables(self):
         with open(self.path("d.csv"), "w", encoding="utf-8") as file:
             csv.writer(file).writerows([["y", *(f"f{k}" for k in range(6))], *([y, *x] for x, y in zip(self.x, self.y))])
-        self.lines(("[d.csv] input input: got no column of this name", ), ("try --column input=x", ), data="d.csv")
+        self.lines(("[d.csv] input input: got no column of this name, expected one of y, f0, f1, f2, f3, f4, f5; try --column input=x, which "
+                    "is all that have no other meaning\n", ), data="d.csv")
+        self.train(*self.common, "-n", "2", "--column", "input=x", "--epochs", "1", data="d.csv")
+        self.assertEqual(self.report()["data"]["columns"]["inputs"], {"input": [f"f{k}" for k in range(6)]})
         self.train(*self.common, "-n", "2", "--epochs", "1", data="data.npz")
         run = self.workbench("predict", self.path("run"), "--data", self.path("d.csv"), "--out", self.path("p.npz"), expect=2)
         self.assertIn("as the data of the run have it; try to name one so", run.stderr)
