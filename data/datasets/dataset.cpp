@@ -49,6 +49,8 @@ Dataset open_dataset(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     fail("[{}] data: got no file, expected a data set; try another path", printable(path));
+  if (std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) == 0)
+    fail("[{}] data: got an empty file, expected a data set; try another file", printable(path));
   for (const DatasetFormat& format : registry<DatasetFormat>()) {
     if (!format.probe(path)) continue;
     Dataset data = format.load(path);

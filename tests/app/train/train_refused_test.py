@@ -159,6 +159,10 @@ class Said(Refused):
                     "is all that have no other meaning\n", ), data="d.csv")
         self.train(*self.common, "-n", "2", "--column", "input=x", "--epochs", "1", data="d.csv")
         self.assertEqual(self.report()["data"]["columns"]["inputs"], {"input": [f"f{k}" for k in range(6)]})
+        shutil.rmtree(self.path("run"))
+        for name in ("e.csv", "e.npz", "e.npy", "e.safetensors"):
+            open(self.path(name), "w", encoding="utf-8").close()
+            self.lines((f"[{name}] data: got an empty file, expected a data set; try another file\n", ), data=name)
         self.train(*self.common, "-n", "2", "--epochs", "1", data="data.npz")
         run = self.workbench("predict", self.path("run"), "--data", self.path("d.csv"), "--out", self.path("p.npz"), expect=2)
         self.assertIn("as the data of the run have it; try to name one so", run.stderr)
