@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 
 #include "data/bytes/new_file.h"
 #include "data/tensors.h"
@@ -37,11 +38,13 @@ std::string unstack(const Subject& subject, int64_t n, const std::string& folder
   const std::vector<bool>& given = subject.loaded().given;
   for (int64_t i = 0; i < n; ++i) {
     const Tensors own = ensemble.model(i);
-    std::vector<std::pair<std::string, Tensor>> named;
+    std::map<std::string, Tensor> named;
     for (size_t k = 0; k < weights.size(); ++k)
-      if (given.empty() || given[k])
-        named.emplace_back(network.tensors[weights[k]].name, own[weights[k]]);
-    save_tensors((fs::path(folder) / unstacked_name(i, n)).string(), named);
+      if (given.empty() || given[k]) named[network.tensors[weights[k]].name] = own[weights[k]];
+    // Tied weights are one tensor; a state_dict has it under each of its names.
+    for (const auto& [alias, name] : network.aliases)
+      if (const auto tied = named.find(name); tied != named.end()) named[alias] = tied->second;
+    save_tensors((fs::path(folder) / unstacked_name(i, n)).string(), {named.begin(), named.end()});
   }
   return fmt::format("{} written to {}: weights as they were given, not as a call updates them",
                      n == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", n), printable(folder));

@@ -12,7 +12,7 @@ std::string unstacked_name(int64_t model, int64_t n);
 void check_unstack_folder(const std::string& folder);
 
 /// Writes model-0.safetensors, model-1.safetensors, ... into `folder`: the weights of the n models,
-/// in the dtype that they ran in, under the network's names (the first one for tied weights).
+/// in the dtype that they ran in, under all names that a state_dict has for them.
 /// Tensors that no checkpoint had (old counters, non-persistent buffers) are left out. Returns a
 /// line for the user.
 std::string unstack(const Subject& subject, int64_t n, const std::string& folder);
