@@ -39,7 +39,7 @@ int key_of(const std::string& name) {
 
 void Driver::frames(int count) {
   for (int i = 0; i < count; ++i) {
-    // The desktop's own events are read and dropped: only the script acts.
+    // Reads and drops the desktop's events: only the script acts.
     Input real;
     screen_.platform().wait(real, 0);
     screen_.frame();
@@ -63,7 +63,7 @@ void Driver::move_to(const std::string& label) {
     item = items.find(label);
   }
   if (!item) missing(label);
-  // The part that shows: a row may be wider than its region.
+  // The middle of the visible part: a row may be wider than its region.
   const auto middle = [](const ScreenItem& i) {
     const double left = std::max(i.box.x, i.clip.x),
                  right = std::min(i.box.right(), i.clip.right());
@@ -107,7 +107,7 @@ void Driver::click(const std::string& label, int button, bool twice) {
 }
 
 void Driver::type(const std::string& text) {
-  // UTF-8 to characters.
+  // Decodes UTF-8 to characters.
   for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
     const int more = c < 0x80 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;

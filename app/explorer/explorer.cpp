@@ -32,7 +32,7 @@ Explorer::Explorer(std::string db, Settings with)
   library.set_axis(settings.axis);
   library.set_overview(
       {settings.matrix_rows, settings.matrix_columns, measure_of(settings.colour), {}});
-  // What was looked for in one store would hide what another one has.
+  // A filter made for another store would hide this one's trials.
   if (settings.store != db) settings.filter.clear();
   settings.store = db;
   library.trials().set_filter(settings.filter);
@@ -56,7 +56,7 @@ bool Explorer::update() {
     changed = true;
     const int64_t sweep = run.progress().sweep;
     library.refresh();
-    // Until it has a result it does not take the place of one that has.
+    // Does not replace an open sweep that has results before this one has some.
     if (sweep > 0 && run.progress().done > 0) library.open(sweep);
   }
   return changed;
@@ -70,7 +70,7 @@ bool Explorer::look_at_store() {
 
 void Explorer::tell_store_change(StoreChange change) {
   if (change == StoreChange::written) {
-    // What this window's own sweep writes is read with every case.
+    // Changes by this window's own sweep are read after every case instead.
     if (!run.active()) library.refresh(true);
     return;
   }
@@ -81,7 +81,7 @@ void Explorer::tell_store_change(StoreChange change) {
   library.forget();
   training.forget();
   settings.filter.clear();
-  unfocus_ = true;  // a field that is being typed in would put its text back
+  unfocus_ = true;  // a text field with focus would restore its old text
   for (auto& [name, panel] : panels_) panel->store_replaced();
   library.refresh();
 }
@@ -102,7 +102,7 @@ void Explorer::fold(Place place, bool folded) {
   if (place == Place::left) settings.left_folded = folded;
   if (place == Place::right) settings.right_folded = folded;
   if (place == Place::bottom) settings.bottom_folded = folded;
-  // Where there is room for one side alone, it is the one that somebody wanted to see.
+  // If there is room for one side only, keep open the side of the panel that the user chose.
   if (place == Place::left || place == Place::right)
     settings.narrow_right = (place == Place::right) != folded;
 }

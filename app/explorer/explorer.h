@@ -17,7 +17,7 @@
 
 namespace wide {
 
-/// The whole of the explorer but the window: what is stored, what runs, and the panels.
+/// The whole explorer except the window: stored results, running jobs, and the panels.
 class Explorer {
  public:
   Explorer(std::string db, Settings settings);
@@ -32,42 +32,42 @@ class Explorer {
   KeySheet keys;
   FileBrowser files;
 
-  /// Draws everything. `whole` false: only the panel that is shown in the middle.
+  /// Draws everything, or with `whole` false only the panel in the middle.
   void draw(Ui& ui, bool whole = true);
-  /// Before each frame: hands over what jobs have found out. True when something changed.
+  /// Before each frame: delivers the results of jobs. True if something changed.
   bool update();
-  /// Whether other programs have done something to the store that `update` will tell.
+  /// Whether other programs changed the store; the next `update` handles it.
   bool look_at_store();
-  /// Whether a panel is seen that shows what other processes do at this time.
+  /// Whether a visible panel shows the progress of other processes.
   bool watching() const { return watching_; }
 
-  /// Shows a panel by its name; false where there is none.
+  /// Shows a panel by its name; false if there is no such panel.
   bool show(const std::string& panel);
   const std::string& shown(Place place) { return shown_[place]; }
 
-  /// One line at the bottom; `is_error`: something went wrong.
+  /// Shows a line at the bottom of the window.
   void say(const std::string& line, bool is_error = false);
   const std::string& said() const { return said_; }
 
-  /// Asks for a file to write, then does it. `kind`: "SVG".
+  /// Asks for a file name, then writes the file. `kind`: such as "SVG".
   void save_as(const std::string& kind, const std::string& name,
                std::function<void(const std::string& path)> write);
-  /// Makes a file's text elsewhere and writes it.
+  /// Makes a file's text in a job and writes it.
   void write_later(const std::string& path, std::function<std::string()> text);
-  /// Two entries of an open menu: the plot in `box` as PNG, and `figure` as SVG, with `footer`
-  /// saying where its numbers are from.
+  /// Adds two entries to an open menu: save the plot in `box` as PNG, and `figure` as SVG, with the
+  /// source of its numbers as `footer`.
   void plot_entries(Ui& ui, const Figure& figure, const Box& box, const std::string& name,
                     const std::string& footer);
-  /// Files that were dropped on the window: the first panel that takes them gets them.
+  /// Handles files dropped on the window: the first panel that accepts them gets them.
   void drop(const std::vector<std::string>& paths);
-  /// The next frame is written as a picture, cut to `box` in pixels (empty: all of it).
+  /// Writes the next frame as a picture, cut to `box` in pixels (empty: all of it).
   void take_picture(const std::string& path, const Box& box);
 
   struct Picture {
     std::string path;
     Box box;
   };
-  std::vector<Picture> pictures;  // for whoever shows frames
+  std::vector<Picture> pictures;  // pictures to write, for the screen
   bool quit = false;
 
  private:
@@ -88,7 +88,7 @@ class Explorer {
   bool said_error_ = false, watching_ = false, unfocus_ = false;
   uint64_t stored_ = 0;
   StoreWatch watch_;
-  StoreChange change_ = StoreChange::none;  // seen, and not told yet
+  StoreChange change_ = StoreChange::none;  // noticed, not yet handled by `update`
 };
 
 }  // namespace wide

@@ -1,4 +1,4 @@
-// What stands around the panels: header, tabs, strips, splitters and the line at the bottom.
+// Draws what surrounds the panels: header, tabs, strips, splitters and the status line.
 #include "app/explorer/explorer_frame.h"
 
 #include <imgui_internal.h>
@@ -41,7 +41,7 @@ void Explorer::header(Ui& ui) {
                                                        "125 %", "150 %", "175 %", "200 %"};
   const float space = ImGui::GetStyle().ItemSpacing.x;
   const float buttons = width("Actions") + width("Light") + width("?") + ui.px(84) + 3 * space;
-  // The program's name gives way where there is no room.
+  // The program's name is left out if there is no room.
   ImGui::SetCursorPos({ui.px(12), ui.px(9)});
   if (ImGui::GetWindowWidth() > ui.px(760)) {
     ImGui::AlignTextToFramePadding();
@@ -68,7 +68,7 @@ void Explorer::header(Ui& ui) {
   ImGui::PopStyleVar();
 }
 
-/// Which sweep is open, and how far it is; up to `end` in the header.
+/// The open sweep and its progress, drawn up to x = `end` in the header.
 void Explorer::header_sweep(Ui& ui, float end) {
   const auto room = [&] { return end - ImGui::GetCursorPosX(); };
   std::vector<std::string> names;
@@ -103,7 +103,7 @@ void Explorer::header_sweep(Ui& ui, float end) {
   ui.tip("The sweep is " + state + " cases.");
 }
 
-/// A side that was folded away.
+/// Draws the strip of a folded side.
 void Explorer::strip(Ui& ui, Place where, float x, float y, float width, float height) {
   ui.enter(std::string(to_string(where)) + " strip");
   ImGui::SetCursorPos({x, y});
@@ -119,7 +119,7 @@ void Explorer::strip(Ui& ui, Place where, float x, float y, float width, float h
   ui.tip(std::string("Opens the panels on the ") + to_string(where) + ".");
 }
 
-/// The panels of one place, a tab for each where there are several.
+/// Draws the panels of one place, with tabs if there are several.
 void Explorer::place(Ui& ui, Place where, float x, float y, float width, float height) {
   ImGui::SetCursorPos({x, y});
   ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(ui.theme().panel));
@@ -129,10 +129,10 @@ void Explorer::place(Ui& ui, Place where, float x, float y, float width, float h
   ImGui::PopStyleColor();
   tabs(ui, where, width);
   const float tab = ui.px(kTabHeight);
-  if (height <= tab + 1) return ImGui::EndChild();  // folded down to its tabs
+  if (height <= tab + 1) return ImGui::EndChild();  // folded: only the tabs are visible
   ImGui::SetCursorPos({0, tab});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {ui.px(12), ui.px(10)});
-  // Narrower than this a panel would lose buttons: it scrolls sideways instead.
+  // Below this width a panel scrolls sideways, so that no button is cut off.
   const float least = ui.px(where == Place::middle ? 270.0f : 190.0f);
   const bool narrow = width - 2 * ui.px(12) < least;
   if (narrow) ImGui::SetNextWindowContentSize({least, 0});
@@ -166,7 +166,7 @@ void Explorer::tabs(Ui& ui, Place where, float width) {
       ++count;
     }
   const bool narrow = all > width - fold_width;
-  // Where not even narrow ones have room each gives up a part of its title.
+  // If even narrow tabs do not fit, all titles are shortened.
   const float room = width - next - ui.px(8) - fold_width, needed = all - next - ui.px(12) * count;
   const float share = needed > room ? room / needed : 1;
   for (const PanelInfo& info : panels()) {
@@ -221,7 +221,8 @@ void Explorer::splitter(Ui& ui, const char* name, float x, float y, float width,
                                               colour(ui.theme().accent, 0.35));
   }
   const ImVec2 moved = ImGui::GetIO().MouseDelta;
-  // It moves from where it is seen. Whoever drags it chooses; a window that is small does not.
+  // Drags start from the splitter's visible position. Only dragging changes the setting; a small
+  // window does not.
   if (ImGui::IsItemActive() && (upright ? moved.x : moved.y) != 0)
     *units =
         static_cast<double>(shown) +

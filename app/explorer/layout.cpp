@@ -16,7 +16,7 @@ float fitting(double chosen, float least, float most) {
 
 WindowLayout layout_of(const Settings& settings, float width, float height) {
   WindowLayout layout;
-  // In a small window the middle keeps half of it.
+  // In a small window the middle keeps half of the width.
   const float side = width * (width < kSmallWidth ? 0.25f : 0.35f);
   const float high = height - kHeaderHeight - kFooterHeight;
   const auto take = [&] {

@@ -3,25 +3,24 @@
 
 namespace wide {
 
-/// Sizes in units of what stands above, below and between the panels.
+/// Sizes in units of the header, the footer and what is between panels.
 inline constexpr float kHeaderHeight = 44, kFooterHeight = 26, kSplitter = 6, kTabHeight = 34;
-/// Of a side that is folded away: what a click opens it by.
+/// Width of a folded side's strip; a click on it opens the side.
 inline constexpr float kStrip = 22;
 
-/// Where the panels stand in a window, in units.
+/// The places of the panels in a window, in units.
 struct WindowLayout {
-  float left = 0, right = 0;  // widths; of folded sides kStrip
-  float bottom = 0;           // height; folded kTabHeight, of its tabs
+  float left = 0, right = 0;  // widths; kStrip if folded
+  float bottom = 0;           // height; kTabHeight if folded
   bool left_folded = false, right_folded = false, bottom_folded = false;
 };
 
-/// As it was chosen, as far as the window has room for it: what was chosen is kept in the settings,
-/// so that a window that was small for a while is as before once it is large. Where the middle
-/// would be too narrow beside both sides, one of them is folded: that of `settings.narrow_right`
-/// false the right one, else the left one.
+/// The layout of `settings`, reduced to what fits into the window. The settings stay unchanged, so
+/// that a window made small and large again looks as before. If the middle would be too narrow, one
+/// side is folded: the left one with `settings.narrow_right`, else the right one.
 WindowLayout layout_of(const Settings& settings, float width, float height);
 
-/// Sizes and sides as at the first start; colours, scale and filters stay.
+/// Resets sizes and folded sides to the defaults; colours, scale and filters stay.
 void reset_layout(Settings* settings);
 
 }  // namespace wide

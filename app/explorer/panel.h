@@ -9,7 +9,8 @@ namespace wide {
 class Explorer;
 class Ui;
 
-/// Where a panel lies: what to run, what was found, the selected trial, the trials.
+/// The place of a panel. Left: what to run; middle: results; right: the selected trial; bottom: all
+/// trials.
 enum class Place { left, middle, right, bottom };
 const char* to_string(Place place);
 
@@ -17,24 +18,24 @@ const char* to_string(Place place);
 class Panel {
  public:
   virtual ~Panel() = default;
-  /// Once a frame while it is seen, inside a region of its own.
+  /// Called once a frame while the panel is visible, inside its own region.
   virtual void draw(Explorer& explorer, Ui& ui) = 0;
-  /// The store is another one now: what was read from the one before goes.
+  /// The store was replaced: drops everything read from the previous one.
   virtual void store_replaced() {}
-  /// Files were dropped on the window; true when they are taken.
+  /// Files were dropped on the window; true if the panel takes them.
   virtual bool drop(Explorer&, const std::vector<std::string>& /*paths*/) { return false; }
 };
 
 struct PanelInfo {
-  std::string name;     // of --view and in lists: "matrix"
-  std::string title;    // of its tab
+  std::string name;     // name for --view and lists: "matrix"
+  std::string title;    // title of its tab
   std::string summary;  // one line
   Place place = Place::middle;
-  int order = 0;  // of tabs, from the left
+  int order = 0;  // order of tabs, from the left
   std::function<std::unique_ptr<Panel>()> make;
 };
 bool add_panel(PanelInfo info);
-/// By place, then order.
+/// All panels, sorted by place, then order.
 const std::vector<PanelInfo>& panels();
 
 }  // namespace wide

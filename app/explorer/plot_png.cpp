@@ -11,7 +11,7 @@ namespace wide {
 namespace {
 
 constexpr float kScale = 1.5;  // pixels a unit
-constexpr float kTall = 1e6;   // units: more than any document takes
+constexpr float kTall = 1e6;   // units: taller than any document
 
 }  // namespace
 
@@ -21,7 +21,7 @@ std::string plot_png(const std::vector<Figure>& figures, const std::string& titl
   ui.set_look(false, kScale);
   Input input;
   const auto width = std::round(ui.px(static_cast<float>(kDocumentWidth)));
-  // The height is known once it is drawn.
+  // Drawing tells the height.
   float height = ui.px(kTall);
   for (int pass = 0; pass < 2; ++pass) {
     ui.begin_frame(input, width, height, 1);

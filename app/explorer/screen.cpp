@@ -17,9 +17,9 @@ double thread_s() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// While a trial is being timed the window draws at most so often by itself.
+/// While a trial is being timed the window redraws by itself at most this often.
 constexpr double kTimedPeriod_s = 0.25;
-/// Without anything going on it wakes up this often, to see what other processes have stored.
+/// An idle window wakes up this often, to see what other processes have stored.
 constexpr double kWatching_s = 1;
 
 }  // namespace
@@ -56,7 +56,7 @@ Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings sett
 Screen::~Screen() = default;
 
 void Screen::frame() {
-  constexpr float kLeast = 100;  // pixels: smaller is a window that was put away
+  constexpr float kLeast = 100;  // pixels: a smaller window is minimised
   if (platform_->width() < kLeast || platform_->height() < kLeast) return;
   const double begun = now_s(), busy = thread_s();
   explorer_.update();
@@ -81,7 +81,7 @@ void Screen::frame() {
 
 void Screen::pictures() {
   if (explorer_.pictures.empty()) return;
-  // The dialog that asked for it has to go first.
+  // Waits for frames without the dialog that asked for the picture.
   if (++picture_waited_ < 3) return;
   picture_waited_ = 0;
   const Pixels all = platform_->pixels();
@@ -113,7 +113,7 @@ void Screen::pictures() {
 }
 
 void Screen::loop() {
-  // ImGui needs a few frames after the last input until all it animates has come to rest.
+  // ImGui's animations take a few frames after the last input.
   int restless = 3;
   double shown = 0;
   while (!platform_->closing() && !explorer_.quit) {

@@ -10,8 +10,8 @@ namespace wide {
 
 /// Times of frames.
 struct FrameTimes {
-  std::vector<double> work_ms;  // from its input to the end of its drawing
-  std::vector<double> cpu_ms;   // of it, on this thread's processor
+  std::vector<double> work_ms;  // from reading the input to the end of drawing
+  std::vector<double> cpu_ms;   // processor time of this thread in that
   double worst_ms() const;
   double percentile_ms(double share) const;
 };
@@ -26,7 +26,7 @@ class Screen {
   void frame();
   /// Runs until somebody closes the window.
   void loop();
-  /// Puts what is to be remembered into the settings.
+  /// Stores the window's state in the settings.
   void remember();
 
   Explorer& explorer() { return explorer_; }

@@ -78,7 +78,7 @@ void save_settings(const std::string& path, const Settings& settings) {
   try {
     write_file(path, text);
   } catch (const Error&) {
-    return;  // as it was found the next time
+    return;  // the settings file stays as it was
   }
 }
 

@@ -3,30 +3,30 @@
 
 namespace wide {
 
-/// What is remembered from one start to the next.
+/// Settings that are kept between starts.
 struct Settings {
   int width = 1280, height = 800;  // of the window, in pixels
   bool dark = false;
-  double scale = 0;                              // 0: as the monitor says; else 0.75 to 2
+  double scale = 0;                              // 0: the monitor's; else 0.75 to 2
   double left = 300, right = 330, bottom = 240;  // of the splitters, in units
   bool left_folded = false, right_folded = false, bottom_folded = false;
-  bool narrow_right = false;  // which side stays open where there is room for one: the right one
-  int layouts = 0;            // how often the layout was reset: tables remember by it
+  bool narrow_right = false;  // if there is room for one side only, the right one stays open
+  int layouts = 0;            // how often the layout was reset; part of tables' ids
   std::string view = "matrix", left_view = "run";
-  std::string filter, store;  // of the table of trials, and of which store it was
+  std::string filter, store;  // filter of the table of trials, and the store it was made for
   bool over_loop = false;
   std::string measure = "speedup";
-  std::string axis;                         // of plots; "": as the sweep suggests
-  std::string matrix_rows, matrix_columns;  // axes; "": as the sweep suggests
+  std::string axis;                         // axis of plots; "": the default
+  std::string matrix_rows, matrix_columns;  // axes; "": the default
   std::string colour = "speedup";           // of the matrix
-  std::string tables;                       // ImGui's own: order and width of columns
+  std::string tables;                       // ImGui's settings: order and width of columns
 };
 
-/// `${XDG_CONFIG_HOME:-~/.config}/workbench/explorer.json`; "" without a home.
+/// `${XDG_CONFIG_HOME:-~/.config}/workbench/explorer.json`; "" if there is no home directory.
 std::string settings_path();
-/// What cannot be read is as at the first start.
+/// Settings that cannot be read get their defaults.
 Settings load_settings(const std::string& path);
-/// Quietly nothing where it cannot be written.
+/// Does nothing if the file cannot be written.
 void save_settings(const std::string& path, const Settings& settings);
 
 }  // namespace wide

@@ -48,7 +48,7 @@ void Child::listen(int from) {
     wake();
   }
   ::close(from);
-  process_->await();  // without the lock: it may close its output long before it ends
+  process_->await();  // without the lock: the child may close its output long before it ends
   {
     const std::lock_guard lock(mutex_);
     const int status = process_->reap();

@@ -10,22 +10,22 @@
 
 namespace wide {
 
-/// This same program run as a command of its own, so that nothing it does can take the window with
-/// it. One at a time.
+/// Runs this program as a child process with another command, so that its crash does not end the
+/// window. One at a time.
 class Child {
  public:
   ~Child();
   /// `arguments` as on the command line, without the program's name. Throws Error with exit code 1
-  /// where there can be no new process.
+  /// if no process can be started.
   void start(std::vector<std::string> arguments);
   void stop();
   bool running() const;
-  /// The last lines it has printed, stdout and stderr together.
+  /// The last lines of the child's output, stdout and stderr together.
   std::string output() const;
-  /// Of the one that ended last: its exit code, or 128 and its signal; -1 before.
+  /// The exit code of the last child that ended, or 128 plus its signal; -1 if none has ended.
   int code() const;
 
-  std::function<void()> wake = [] {};  // on any thread: something is new
+  std::function<void()> wake = [] {};  // called on any thread when there is new output
 
  private:
   void listen(int from);

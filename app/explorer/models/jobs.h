@@ -11,11 +11,11 @@
 
 namespace wide {
 
-/// Work that takes longer than a frame: done on threads of its own, its results handed over on the
-/// thread of the window. Of several jobs of one key only the result of the newest counts.
+/// Work that takes longer than a frame: runs on other threads, and delivers its results on the
+/// window's thread. Of several jobs with one key only the newest delivers its result.
 class Jobs {
  public:
-  /// Runs on the window's thread, with what the work found out.
+  /// Runs on the window's thread and applies the result of the work.
   using Result = std::function<void()>;
 
   Jobs();
@@ -23,18 +23,18 @@ class Jobs {
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
 
-  /// `work` runs elsewhere and gives what is to be done here. What it throws goes to `failed`.
+  /// Runs `work` on another thread; it returns what applies its result. Exceptions go to `failed`.
   void start(const std::string& key, std::function<Result()> work);
-  /// Hands over what is done. True when there was something.
+  /// Delivers finished results. True if there were any.
   bool deliver();
-  /// Whether anything runs or waits to be delivered.
+  /// Whether any job runs or waits to be delivered.
   bool busy() const;
-  /// Whether something of this key does.
+  /// The same for jobs with this key.
   bool busy(const std::string& key) const;
-  /// Delivers until nothing runs any more, or `seconds` have passed; false then.
+  /// Delivers until no job is left; false if `seconds` have passed before.
   bool finish(double seconds = 30);
 
-  /// What is called, on any thread, when something can be delivered.
+  /// Sets a function that is called, on any thread, when a result can be delivered.
   void set_wake(std::function<void()> wake);
   void wake();
 

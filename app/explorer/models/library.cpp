@@ -13,8 +13,9 @@
 namespace wide {
 namespace {
 
-/// Measures one case of one strategy again; "wide" is what the engine chooses by itself. What comes
-/// from a store may be anything: it is a word of its option, not an option and not the shell's.
+/// The command that measures one case and strategy again ("wide": the engine chooses). Texts from a
+/// store may be anything: they are quoted, so that neither the shell nor the option parser
+/// interprets them.
 std::string repeat_command(const Case& c, const std::string& strategy, bool baseline) {
   std::string line = "./workbench sweep ci";
   const auto add = [&line](const std::string& option, const std::string& value) {
@@ -107,7 +108,7 @@ void Library::forget() {
   glance_.reset();
   trials_.set_filter("");
   trials_.set_table(nullptr);
-  // What is being read now is of the store before.
+  // Drops the results of jobs that read the previous store.
   for (const char* key : {"list", "open", "overview", "groups", "figure", "point", "glance"})
     jobs_.start(key, []() -> Jobs::Result { return {}; });
   ++version_;
@@ -193,7 +194,7 @@ void Library::take(Opened opened) {
   }
   trials_.set_table(table_);
   take_groups(std::move(opened.groups));
-  // Something else may have been chosen meanwhile.
+  // The user may have chosen another axis meanwhile.
   if (opened.axis != axis_) draw_groups();
   if (opened.options != overview_options_) draw_overview();
 }
@@ -203,7 +204,7 @@ void Library::take_groups(std::vector<Group> groups) {
       group_ < groups_.size() ? std::optional<Group>(groups_[group_]) : std::nullopt;
   groups_ = std::move(groups);
   group_ = 0;
-  // The same again, else the first of the same target.
+  // Selects the same group again, else the first of the same target.
   for (size_t g = groups_.size(); before && g-- > 0;)
     if (groups_[g].target == before->target) group_ = g;
   for (size_t g = 0; before && g < groups_.size(); ++g)
@@ -248,7 +249,7 @@ void Library::draw_groups() {
   jobs_.start("groups", [this, table = table_, axes = axes_, axis = axis_]() -> Jobs::Result {
     return [this, table, groups = groups_along(*table, *axes, axis)]() mutable {
       if (table != table_) return;
-      // What was looked at stays in sight: the selected trial, else the first of the group.
+      // Keeps the selected trial, else takes the first of the group.
       std::optional<uint32_t> row;
       if (group_ < groups_.size())
         for (const uint32_t index : groups_[group_].rows)

@@ -14,24 +14,24 @@
 
 namespace wide {
 
-/// One trial with all that is known of it.
+/// One trial or baseline with all facts about it.
 struct PointDetail {
   Case of;
   std::string strategy;
   bool baseline = false;
   const Trial* trial() const;  // null for a baseline
   const Timing* timing() const;
-  const MissingBaseline* missing() const;  // of a baseline that was known not to run
+  const MissingBaseline* missing() const;  // set for a baseline that could not run
   /// The command line that measures it again.
   std::string command;
 };
 
-/// How near a timing comes to the machine's arithmetic peak, in words: by the operations that the
-/// definition counts, and by those that its kernels compute where they say so. Without that, the
-/// text says of what passes 100 % that its arithmetic units do less.
+/// A timing's share of the machine's arithmetic peak, as text: by the operations of the
+/// mathematical definition, and by those that the kernels compute, if known. If unknown, the text
+/// explains a share above 100 %: the units compute less than the definition counts.
 std::string arithmetic_text(const Timing& timing);
 
-/// Where a row is.
+/// The row of a point.
 struct PointKey {
   int64_t case_id = 0, n = 0;
   std::string strategy, mode;
@@ -39,7 +39,7 @@ struct PointKey {
   bool operator==(const PointKey&) const = default;
 };
 
-/// What is stored, which of it is open, and what is selected: shared by all panels.
+/// The stored sweeps, the open one and the selection, shared by all panels.
 class Library {
  public:
   Library(Jobs& jobs, std::string db);
@@ -50,17 +50,17 @@ class Library {
   const std::vector<SweepRow>& sweeps() const { return sweeps_; }
   const std::vector<FuseRow>& fusions() const { return fusions_; }
   bool listed() const { return listed_; }
-  /// Reads the list again; opens the newest sweep that has results where none is open.
-  /// `by_others`: another program wrote to the store; what is new is said by `told`, and the open
-  /// sweep is read again where it has grown.
+  /// Reads the list again; if no sweep is open, opens the newest one with results. `by_others`:
+  /// another program wrote to the store; `told` reports what is new, and the open sweep is read
+  /// again if it has grown.
   void refresh(bool by_others = false);
-  /// Nothing is open any more: the store is another one, or gone.
+  /// Closes everything, as the store was replaced or removed.
   void forget();
   std::function<void(const std::string& line)> told = [](const std::string&) {};
   void open(int64_t sweep);
   int64_t sweep() const { return sweep_; }
   const SweepRow* sweep_row() const;
-  /// Of the sweep that is open: its environment, command, changes; no cases.
+  /// The open sweep's environment, command and changes, without cases.
   const SweepReport& head() const { return head_; }
 
   // ---- the open sweep ----
@@ -69,27 +69,27 @@ class Library {
   std::vector<std::string> group_names() const;  // target and shape
   const std::vector<TableAxis>& axes() const { return *axes_; }
   const Overview& overview() const { return overview_; }
-  /// What was asked for; the overview says what it came to.
+  /// The user's choices; the overview holds the ones in effect.
   const OverviewOptions& overview_options() const { return overview_options_; }
   void set_overview(const OverviewOptions& options);
   TrialsModel& trials() { return trials_; }
-  /// Once a frame: the overview is of the trials that the table's filter keeps.
+  /// Called once a frame: makes the overview again if the filter of the trials' table changed.
   void follow_filter();
 
   // ---- what is plotted ----
   size_t group() const { return group_; }
   void set_group(size_t group);
-  /// Plots a group that somebody chose, and selects what is best there: there is one selection.
+  /// Plots a group that the user chose, and selects its best trial.
   void choose_group(size_t group);
   void set_group_of(uint32_t row);
-  /// The axis that plots are along where the trials have it; "": as `plot_axis` says.
+  /// Sets the axis that plots are along, for trials that have it; "": the choice of `plot_axis`.
   void set_axis(const std::string& axis);
   const std::string& axis() const { return axis_; }
-  /// Selects what is best of a target at its largest N; false where there is no such target.
+  /// Selects the best trial of a target at its largest N; false if there is no such target.
   bool select_target(const std::string& target);
   const FigureOptions& options() const { return options_; }
   void set_options(const FigureOptions& options);
-  /// The plot of the group, whole; `split` makes small multiples of it.
+  /// The plot of the whole group; `split` makes small multiples of it.
   const Figure* figure() const { return figure_ ? &*figure_ : nullptr; }
 
   // ---- the selected trial ----
@@ -97,19 +97,19 @@ class Library {
   void select(const PointKey& key);
   void select_row(uint32_t row);
   const PointDetail* detail() const { return detail_ ? &*detail_ : nullptr; }
-  /// What is known of a point without selecting it; null until it was read.
+  /// The facts about a point that is not selected; nullptr until they have been read.
   const PointDetail* glance(const PointKey& key);
   std::optional<PointKey> key_of(uint32_t row) const;
-  /// Where the selected trial is in the table.
+  /// The selected trial's row in the table.
   std::optional<uint32_t> selected_row() const;
   /// Why the selected point is no faster, in a line.
   std::string why() const;
 
-  /// Counts up with every change of what is shown.
+  /// Increases with every change of the displayed data.
   uint64_t version() const { return version_; }
 
  private:
-  /// A sweep that was read, and what was drawn up from it by what was asked for then.
+  /// A sweep that a job has read, with the tables made by the choices at that time.
   struct Opened {
     SweepReport head;
     std::shared_ptr<const TrialTable> table;

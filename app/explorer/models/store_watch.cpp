@@ -25,7 +25,7 @@ StoreWatch::Seen StoreWatch::see() const {
   };
   seen.state[0] = file.st_size;
   seen.state[1] = time_of(file);
-  // Readers make an empty log, which says nothing.
+  // Readers create an empty log too, which means no change.
   if (stat((path_ + "-wal").c_str(), &file) == 0 && file.st_size > 0) {
     seen.state[2] = file.st_size;
     seen.state[3] = time_of(file);

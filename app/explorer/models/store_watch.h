@@ -7,17 +7,17 @@ namespace wide {
 
 enum class StoreChange {
   none,
-  written,   // by whichever process
-  replaced,  // another file has its name
+  written,   // by any process
+  replaced,  // another file is at its path
   gone,
   appeared
 };
 
-/// Looks at the store's file about once a second, without opening it: what other programs do to it.
+/// Notices changes of the store about once a second, by the file's size and time.
 class StoreWatch {
  public:
   explicit StoreWatch(std::string path);
-  /// What has happened since the last look; `none` too where it is too early for another one.
+  /// The change since the last look; `none` also if it is too early for another look.
   StoreChange look(double now_s);
 
  private:

@@ -7,13 +7,13 @@
 
 namespace wide {
 
-/// Something a person can do by name or by keys.
+/// An action that a user can start by name or keys.
 struct Action {
   std::string name, keys;  // keys: "Ctrl+P", or ""
   std::function<void()> run;
 };
 
-/// Everything that can be done, found by typing a part of its name.
+/// A searchable list of all actions.
 class ActionPalette {
  public:
   void show();
@@ -27,7 +27,7 @@ class ActionPalette {
   int at_ = 0;
 };
 
-/// Which keys do what.
+/// A sheet of all key bindings.
 class KeySheet {
  public:
   void show() { open_ = true; }

@@ -80,7 +80,7 @@ void press_keys(Explorer& explorer) {
   };
   for (const auto& [k, name] : kKeys)
     if (pressed(k)) run_named(name);
-  // While somebody types these belong to the text.
+  // While a text field has the focus these keys belong to it.
   for (const auto& [k, name] : kUndo)
     if (pressed(k) && !io.WantTextInput) run_named(name);
 }

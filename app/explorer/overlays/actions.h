@@ -7,10 +7,10 @@ namespace wide {
 
 class Explorer;
 
-/// Everything that can be done by name, in the order it is listed.
+/// All actions, in the order of the list.
 std::vector<Action> actions_of(Explorer& explorer);
 
-/// Does what the keys of this frame ask for.
+/// Runs the actions whose keys were pressed in this frame.
 void press_keys(Explorer& explorer);
 
 }  // namespace wide

@@ -6,12 +6,12 @@
 
 namespace wide {
 
-/// A dialog that makes the command of another training run from that of one that is stored.
+/// A dialog that changes the command of a stored training run, to start another run.
 class ChangedRun {
  public:
   void ask(const std::string& command);
   bool is_open() const { return open_; }
-  /// True where the command was copied in this frame.
+  /// True if the command was copied in this frame.
   bool draw(Ui& ui);
 
  private:

@@ -22,7 +22,7 @@ bool fits(const std::string& name, const std::vector<std::string>& extensions) {
                      [&](const std::string& extension) { return name.ends_with(extension); });
 }
 
-/// Why no file of this name can be written, as a line; "" where it can.
+/// Why no file of this name can be written, as a line; "" if it can.
 std::string unwritable(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;
@@ -88,11 +88,11 @@ void FileBrowser::changed() {
   try {
     count_ = request_.count(all);
   } catch (const std::exception&) {
-    // A name that is being typed is nothing yet; whoever takes it says what is wrong.
+    // A name being typed is not counted; taking it reports errors.
   }
 }
 
-/// A click takes one; with Ctrl one more or one less, with Shift all from the last one on.
+/// A click selects one file; with Ctrl it adds or removes one, with Shift it selects a range.
 void FileBrowser::choose(size_t index) {
   const std::string& name = entries_[index].name;
   if (!request_.several) {
@@ -143,7 +143,7 @@ void FileBrowser::accept() {
   }
   if (request_.to_write) error_ = unwritable(all.front());
   if (!error_.empty()) {
-    fresh_ = true;  // the name is what has to be changed
+    fresh_ = true;  // put the cursor into the name
     return;
   }
   try {
@@ -173,7 +173,7 @@ void FileBrowser::draw(Ui& ui) {
   }
   ImGui::AlignTextToFramePadding();
   ui.fitted(printable(folder_, 400), ImGui::GetContentRegionAvail().x, true);
-  // Room for a line that says what is wrong: the buttons stay where they are.
+  // Keeps room for an error line, so that the buttons do not move.
   const float below =
       2 * ImGui::GetFrameHeightWithSpacing() + ImGui::GetTextLineHeightWithSpacing();
   ImGui::BeginChild("entries", {0, -below});
@@ -189,7 +189,7 @@ void FileBrowser::draw(Ui& ui) {
     chosen_.clear();
     changed();
   }
-  // The proposed name is selected every time: what is typed takes its place.
+  // Selects the proposed name, so that typing replaces it.
   if (preselect_ && ImGui::IsItemActive()) {
     preselect_ = false;
     if (ImGuiInputTextState* state = ImGui::GetInputTextState(ImGui::GetItemID()))

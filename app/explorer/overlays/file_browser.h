@@ -8,17 +8,17 @@
 
 namespace wide {
 
-/// What somebody is asked for.
+/// A request for one or several files.
 struct FileRequest {
   std::string title;
-  std::string folder;                   // to begin in; "": where it was last
+  std::string folder;                   // the folder to start in; "": the last one
   std::string name;                     // proposed
-  std::vector<std::string> extensions;  // only files that end so are shown; empty: all
+  std::vector<std::string> extensions;  // only files with these endings are shown; empty: all
   bool to_write = false;
-  bool several = false;  // or a pattern such as "w*.safetensors"
-  /// Gets what was chosen, a pattern as it stands. What it throws is shown, and nothing closes.
+  bool several = false;  // several files, or a pattern such as "w*.safetensors"
+  /// Called with the chosen paths or pattern. An exception is shown and keeps the dialog open.
   std::function<void(const std::vector<std::string>& paths)> take;
-  /// What these paths stand for, such as "64 checkpoints"; may throw.
+  /// Describes the chosen paths, such as "64 checkpoints"; may throw.
   std::function<std::string(const std::vector<std::string>& paths)> count;
 };
 
@@ -46,9 +46,9 @@ class FileBrowser {
   bool open_ = false, fresh_ = false, preselect_ = false;
   std::string folder_, name_, error_, count_;
   std::vector<Entry> entries_;
-  size_t others_ = 0;             // files that do not fit
-  std::set<std::string> chosen_;  // of several, by clicks
-  size_t last_ = 0;               // clicked, for a click with Shift
+  size_t others_ = 0;             // number of hidden files with other endings
+  std::set<std::string> chosen_;  // files selected by clicks
+  size_t last_ = 0;               // last clicked entry, the start of a Shift-click's range
 };
 
 }  // namespace wide

@@ -12,7 +12,7 @@
 namespace wide::compare_panel {
 namespace {
 
-constexpr size_t kMost = 5;  // sweeps beside one: as many columns as a window holds
+constexpr size_t kMost = 5;  // most sweeps to compare one with: as many columns as fit
 constexpr const char* kWrong = "SLOWER";
 
 constexpr const char* kChangeTip =
@@ -68,8 +68,8 @@ class ComparePanel : public Panel {
   void store_replaced() override { *this = ComparePanel(); }
 
  private:
-  /// Proposed is the last sweep of the same name, rather than whichever ran before. Sweeps that
-  /// are gone are proposed anew.
+  /// Proposes the previous sweep of the same name, rather than any previous one. Replaces sweeps
+  /// that were deleted.
   void propose(const std::vector<SweepRow>& sweeps) {
     const auto there = [&](int64_t id) {
       return std::any_of(sweeps.begin(), sweeps.end(),
@@ -155,7 +155,7 @@ class ComparePanel : public Panel {
 
   // ---- one trial ----
 
-  /// What is selected elsewhere in the window is selected here.
+  /// Follows the window's selection.
   void follow(Explorer& explorer) {
     const PointDetail* detail = explorer.library.detail();
     if (explorer.library.point() == point_ || !detail || detail->baseline) return;
@@ -176,7 +176,7 @@ class ComparePanel : public Panel {
     });
   }
 
-  /// Selects it in the whole window where the open sweep has it.
+  /// Selects the trial in the whole window, if the open sweep has it.
   void select(Explorer& explorer, const TrialKey& key) {
     look_at(explorer, key);
     const TrialTable* table = explorer.library.table();
@@ -195,7 +195,7 @@ class ComparePanel : public Panel {
     }
   }
 
-  /// The newest first: what happened last is what is looked for.
+  /// The trial's results in all sweeps, newest first.
   void history(Explorer& explorer, Ui& ui) {
     const float width = ImGui::GetContentRegionAvail().x;
     ui.fitted("through all sweeps: " + chosen_->text(), width);
@@ -261,7 +261,7 @@ class ComparePanel : public Panel {
                                    : ui.theme().plot.muted;
   }
 
-  /// In the words of `workbench compare`.
+  /// The summary, in the words of `workbench compare`.
   static void summary(Ui& ui, const Comparison& c, const std::string& of) {
     const float room = ImGui::GetContentRegionAvail().x;
     ui.fitted(of + verdicts_text(c), room);
@@ -290,7 +290,7 @@ class ComparePanel : public Panel {
         if (line.key.text() == spots_[*picked].name) return select(explorer, line.key);
   }
 
-  /// One sweep against one has its times, several have a column each.
+  /// With one other sweep the table shows times; several get a column each.
   void table(Explorer& explorer, Ui& ui) {
     if (shown_.empty()) {
       ui.empty("Nothing changed",
@@ -384,15 +384,15 @@ class ComparePanel : public Panel {
 
   int64_t before_ = 0;
   std::vector<int64_t> after_;
-  std::pair<int64_t, std::vector<int64_t>> of_;  // what was compared last
-  std::vector<Comparison> done_;                 // of `before_` with each of `after_`
+  std::pair<int64_t, std::vector<int64_t>> of_;  // the ids compared last
+  std::vector<Comparison> done_;                 // comparisons of `before_` with each of `after_`
   std::vector<ComparedLine> lines_;
-  std::vector<size_t> shown_;  // places in `lines_`
+  std::vector<size_t> shown_;  // indices in `lines_`
   std::vector<ComparedSpot> spots_;
   bool changed_only_ = true;
-  std::optional<PointKey> point_;  // the window's selection as it was followed last
+  std::optional<PointKey> point_;  // the window's selection when last followed
   std::optional<TrialKey> chosen_;
-  std::vector<PastTrial> moments_;  // of `chosen_`
+  std::vector<PastTrial> moments_;  // the history of `chosen_`
 };
 
 const bool registered =

@@ -12,7 +12,7 @@
 namespace wide::environment_panel {
 namespace {
 
-/// As people read it: bytes and rates scaled.
+/// A value for reading: bytes and rates with scaled units.
 std::string readable(const std::string& what, const std::string& value) {
   char* end = nullptr;
   const double number = std::strtod(value.c_str(), &end);
@@ -24,7 +24,7 @@ std::string readable(const std::string& what, const std::string& value) {
   return value;
 }
 
-/// What is not a property of the machine or the program.
+/// Facts that are no property of the machine or the program, such as load.
 bool changes_by_itself(const std::string& what) {
   return what == "date" || what == "command" || what == "cpu load" || what == "cpu mhz" ||
          what.find("temperature") != std::string::npos || what.find("peaks") == 0;
@@ -89,7 +89,7 @@ class EnvironmentPanel : public Panel {
   void store_replaced() override { asked_ = false; }
 
  private:
-  /// The machine of the sweep whose facts are shown; a list, where the sweep has several.
+  /// The machine whose facts are shown; draws a list of machines if the sweep has several.
   const Environment& chosen_machine(Ui& ui, const SweepReport& sweep) {
     const std::vector<const Environment*> machines = machines_of(sweep);
     std::vector<std::string> names;

@@ -21,7 +21,7 @@
 namespace wide::fuse_panel {
 namespace {
 
-/// Which ways are good news: the best first.
+/// The ways of computing an operator, the best first.
 const std::vector<std::pair<const char*, const char*>> kWays = {
     {"strategy", "a primitive's strategy"},
     {"vmap", "functorch's vmap"},
@@ -43,7 +43,7 @@ class FusePanel : public Panel {
                                              : "The fusion failed",
                 ui.theme().bad);
       ui.wrapped(error_, false);
-      // Results of another fusion below this line would be read as its own.
+      // Older results are not drawn below the error: they would look like this fusion's.
       if (doing_ != Doing::fusing || explorer.library.fusions().empty()) return;
       if (ui.button("Show earlier fusions", Look::plain, true,
                     "The fusions that are in the store; the one that failed left nothing there"))
@@ -76,7 +76,7 @@ class FusePanel : public Panel {
   }
 
  private:
-  /// The process has ended: by itself, or because somebody pressed Stop, which is no failure.
+  /// Called when the process has ended. An end by the Stop button is no failure.
   void ended(Explorer& explorer) {
     if (stopped_) return;
     if (child_.code() == 0) {
@@ -184,14 +184,14 @@ class FusePanel : public Panel {
     request.several = true;
     request.count = weights_text;
     request.take = [this](const std::vector<std::string>& paths) {
-      weights_text(paths);  // refuses what holds none
+      weights_text(paths);  // throws if the files hold no weights
       choices_.weights.insert(choices_.weights.end(), paths.begin(), paths.end());
       choices_.n.clear();
     };
     explorer.files.ask(std::move(request));
   }
 
-  /// How many there are; files are looked for only when other ones are named.
+  /// A text with the number of weights; searches for files only if the names changed.
   const std::string& weights() {
     if (counted_ && *counted_ == choices_.weights) return count_;
     counted_ = choices_.weights;
@@ -311,7 +311,7 @@ class FusePanel : public Panel {
           "One call of the loop and one of the wide program on a common axis of time, as they ran");
   }
 
-  /// What was clicked is explained below the lanes.
+  /// Draws the timeline, and below it the facts about the clicked bar.
   void timeline(Ui& ui, const TimelineView& view) {
     ImGui::SameLine();
     if (ui.button("Fit", Look::plain, true,
@@ -334,7 +334,7 @@ class FusePanel : public Panel {
     for (const std::string& note : view.notes) ui.fitted(note, width, true);
   }
 
-  /// Large only where the interval says that there is a difference.
+  /// The speedup in large type, if its interval excludes 1.
   static void headline(Ui& ui, const FuseResult& last, float width) {
     if (!last.correctness.pass) {
       ui.tinted("✗ incorrect: " + ui.fit(last.correctness.failure, width * 0.8f), ui.theme().bad);
@@ -497,7 +497,7 @@ class FusePanel : public Panel {
 
   FuseChoices choices_;
   std::optional<std::vector<std::string>> counted_;
-  std::string count_;  // of those
+  std::string count_;  // text for those weights
   Child child_;
   bool started_ = false, stopped_ = false;
   Doing doing_ = Doing::fusing;

@@ -10,17 +10,17 @@
 namespace wide::matrix_panel {
 namespace {
 
-/// Blue where it is better than 1, orange where worse: a pair that nobody mixes up.
+/// Blue for better than 1, orange for worse: distinguishable with any colour vision.
 ImU32 shade(const Ui& ui, double speedup) {
   const double strength = std::min(1.0, std::abs(std::log2(speedup)) / 4);
   const uint32_t tone = ui.theme().plot.series[speedup >= 1 ? 0 : 1];
   return colour(tone, 0.08 + 0.5 * strength);
 }
 
-/// What the cells may be coloured by.
+/// The measures that cells may be coloured by.
 constexpr Measure kColours[] = {Measure::speedup, Measure::time, Measure::memory};
 
-/// The widest head of a column that is not cut off.
+/// Heads of columns wider than this are cut off.
 constexpr float kWidestHead = 150;
 
 constexpr const char* kPaysFrom =
@@ -73,7 +73,7 @@ class MatrixPanel : public Panel {
     for (const OverviewHold& hold : overview.holds) held(ui, hold, &options);
     filter(explorer, ui);
     if (options == library.overview_options()) return;
-    // Two axes differ: who takes the other one's gets them swapped.
+    // Rows and columns must differ: choosing the other's axis swaps them.
     if (!options.rows.empty() && options.rows == options.columns) {
       if (options.rows != library.overview_options().rows)
         options.columns = overview.rows;
@@ -86,7 +86,7 @@ class MatrixPanel : public Panel {
     library.set_overview(options);
   }
 
-  /// What hides trials is said where they are missing: the filter is that of the table of trials.
+  /// Shows the filter of the trials' table, as it hides trials here too.
   static void filter(Explorer& explorer, Ui& ui) {
     TrialsModel& trials = explorer.library.trials();
     if (trials.applied().empty()) return;
@@ -100,7 +100,7 @@ class MatrixPanel : public Panel {
       trials.set_filter("");
   }
 
-  /// Every axis that has several values; the first entry leaves it to the sweep.
+  /// A list of all axes with several values; the first entry means the default.
   static void axis(Ui& ui, const Library& library, const std::string& name,
                    const std::string& suggested, const std::string& shown, const std::string& tip,
                    std::string* chosen) {
@@ -205,7 +205,7 @@ class MatrixPanel : public Panel {
     constexpr ImGuiTableFlags kFlags =
         ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY | ImGuiTableFlags_SizingFixedFit |
         ImGuiTableFlags_Sortable | ImGuiTableFlags_SortTristate | ImGuiTableFlags_NoSavedSettings;
-    // Of another id where the columns are others: ImGui keeps their widths by it.
+    // The id depends on the columns, because ImGui remembers their widths by it.
     const std::string id =
         fmt::format("matrix {} {}", overview.columns, to_string(overview.measure));
     if (!ImGui::BeginTable(id.c_str(), columns, kFlags, ui.room(110))) return;

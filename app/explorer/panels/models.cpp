@@ -35,7 +35,7 @@ class ModelsPanel : public Panel {
     view_ = view;
     only_ = training.brushed();
     if (other) {
-      // The best ones first.
+      // Sorted by the best value at first.
       for (size_t c = 0; c < view->columns.size(); ++c)
         if (view->columns[c].kind == ModelColumn::Kind::best) column_ = c;
       descending_ = view->more_is_better;
@@ -144,7 +144,7 @@ class ModelsPanel : public Panel {
     ImGui::PopID();
   }
 
-  std::shared_ptr<const TrainingView> view_;  // what `order_` is of
+  std::shared_ptr<const TrainingView> view_;  // the view that `order_` was made for
   std::optional<std::set<int64_t>> only_;
   std::vector<size_t> order_;
   size_t column_ = 0;

@@ -58,7 +58,7 @@ class PlotPanel : public Panel {
   }
 
  private:
-  /// Where the selected trial is in this plot.
+  /// The selected trial's point in this plot.
   static std::optional<PickedPoint> selected(const Library& library) {
     const std::optional<PointKey>& point = library.point();
     if (!point) return std::nullopt;
@@ -86,7 +86,7 @@ class PlotPanel : public Panel {
     return std::nullopt;
   }
 
-  /// Of the point under the mouse.
+  /// Draws the samples of the point under the mouse.
   static void samples(Library& library, Ui& ui, const PickedPoint& point) {
     const auto row = row_of(library, point);
     const PointDetail* detail = row ? library.glance(*library.key_of(*row)) : nullptr;
@@ -147,7 +147,7 @@ class PlotPanel : public Panel {
     ui.tip(kSigns);
   }
 
-  /// What the plot is along: N, or an axis of the shapes that can stand on a logarithmic one.
+  /// The choice of the plot's axis: N, or an axis of the shapes with positive values.
   static void along(Explorer& explorer, Ui& ui) {
     Library& library = explorer.library;
     std::vector<std::string> names;
@@ -177,7 +177,7 @@ class PlotPanel : public Panel {
                             library.groups()[library.group()].target,
                             "sweep " + head.id + " · " + head.environment.cpu);
     ImGui::Separator();
-    // The whole sweep, by the formats that are registered for reports.
+    // Entries that save the whole sweep in each registered report format.
     for (const ReportFormat& format : report_formats()) {
       if (!ui.row("Sweep as " + format.name, false)) {
         ui.tip(format.summary);

@@ -20,7 +20,7 @@ std::string ratio_of(const Interval& i) {
                      short_number(i.high));
 }
 
-/// What a row of the details says, for who reads it for the first time.
+/// The explanation of a row of the details, for its tooltip.
 const std::string& meaning(const std::string& what) {
   static const std::map<std::string, std::string> meanings = {
       {"status",

@@ -9,7 +9,7 @@
 namespace wide::run_panel {
 namespace {
 
-/// What a target is: shown where it is chosen.
+/// The description of a target, shown in its tooltip.
 void describe(Ui& ui, const Target& t) {
   ui.bold(t.name);
   ui.wrapped(t.summary, false);
@@ -49,7 +49,7 @@ class RunPanel : public Panel {
       run.take_preset("quick");
       run.start();
     }
-    // One line in either case, so that nothing below moves.
+    // One line in both cases, so that nothing below moves.
     ui.muted(seconds > 0 ? "takes about " + duration_text(seconds) : "estimating its time");
     ImGui::Dummy({0, ui.px(6)});
     ImGui::Separator();
@@ -80,7 +80,7 @@ class RunPanel : public Panel {
     const double share =
         p.total > 0 ? static_cast<double>(p.done) / static_cast<double>(p.total) : 0;
     ui.bar(share, fmt::format("{} of {} cases · {}", p.done, p.total, left_text(p)), width);
-    // Above what changes all the time, so that they stay where they are.
+    // The buttons come above the changing text, so that they do not move.
     if (p.state == RunState::paused) {
       if (ui.button("Go on", Look::primary, true, "Continues with the next case")) run.go_on();
     } else if (ui.button("Pause", Look::plain, p.state == RunState::running,
@@ -172,7 +172,7 @@ class RunPanel : public Panel {
       if (group != family) ui.small(group);
       family = group;
       bool on = c->targets.count(t->name) != 0;
-      // What it is follows in a tooltip of its own.
+      // The description follows in a separate tooltip.
       const bool changed = ui.checkbox(t->name, &on);
       ui.items.set_tip(t->summary);
       if (changed) {
@@ -194,7 +194,7 @@ class RunPanel : public Panel {
                "as convolution.");
   }
 
-  /// What stands before a control, in a column of its own.
+  /// The label before a control, in a column of its own.
   static void label(Ui& ui, const char* text) {
     ImGui::AlignTextToFramePadding();
     ui.muted(text);
@@ -265,7 +265,7 @@ class RunPanel : public Panel {
            &c->timeout_s);
   }
 
-  /// A number as it is typed; `value` follows where it can be read. Empty is 0.
+  /// The text of a number field; `value` follows if the text is valid. Empty is 0.
   struct Typed {
     std::string text;
     double value = -1;

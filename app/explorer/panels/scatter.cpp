@@ -9,8 +9,8 @@
 namespace wide::scatter_panel {
 namespace {
 
-constexpr double kReach = 8;       // units: how near a point the mouse has to be
-constexpr double kManyTimes = 20;  // largest over smallest value from which on axes are logarithmic
+constexpr double kReach = 8;       // units: the largest distance from the mouse to a point
+constexpr double kManyTimes = 20;  // axes are logarithmic if max / min exceeds this
 
 constexpr size_t kManySpots = 300;
 
@@ -42,7 +42,7 @@ class ScatterPanel : public Panel {
   }
 
  private:
-  /// One of very many: a square without a rim, of four corners where a circle has forty.
+  /// A point among very many: a square without a rim, since a circle has ten times the vertices.
   static void dot(Ui& ui, ImVec2 at, const Colour& tone) {
     const float reach = ui.px(1.5f);
     ImGui::GetWindowDrawList()->AddRectFilled({at.x - reach, at.y - reach},

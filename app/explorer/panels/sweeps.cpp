@@ -15,7 +15,7 @@ class SweepsPanel : public Panel {
                    "Run one: the tab Run says how long it takes."))
       return;
     const float width = ImGui::GetContentRegionAvail().x;
-    constexpr size_t kMany = 8;  // from which on they are searched
+    constexpr size_t kMany = 8;  // from this many sweeps on there is a search field
     if (library.sweeps().size() > kMany)
       ui.field("find a sweep", &search_, "name, date, state or machine", -1,
                "Shows only the sweeps whose name, date, state or machine holds this.");

@@ -16,7 +16,7 @@
 namespace wide::training_panel {
 namespace {
 
-constexpr double kNear = 8;  // units: how near a line the mouse has to be
+constexpr double kNear = 8;  // units: the largest distance from the mouse to a line
 
 const std::vector<double>& smoothings() {
   static const std::vector<double> values{0, 0.5, 0.8, 0.9, 0.97};
@@ -71,7 +71,7 @@ class TrainingPanel : public Panel {
       training.lay_over(second == 0 ? 0 : training.runs()[static_cast<size_t>(second) - 1].id);
   }
 
-  /// A list of words of which one is taken.
+  /// A list of words to choose one from.
   static bool words(Ui& ui, const std::string& name, const std::vector<std::string>& shown,
                     size_t* index, float width, const std::string& tip) {
     int at = static_cast<int>(*index);
@@ -136,7 +136,7 @@ class TrainingPanel : public Panel {
     stops(explorer, ui, training, *view);
   }
 
-  /// Of a run that goes on, whichever process trains it.
+  /// Buttons that stop a running training, in whichever process it runs.
   void stops(Explorer& explorer, Ui& ui, TrainingModel& training, const TrainingView& view) {
     const RunHistory& run = *view.runs[0];
     resume(explorer, ui, run);
@@ -191,7 +191,7 @@ class TrainingPanel : public Panel {
     ui.end_popup();
   }
 
-  /// A folder with the best checkpoint of every model that the brush leaves.
+  /// Saves the best checkpoints of the brushed models to a folder.
   static void save_best(Explorer& explorer, const RunHistory& run) {
     std::vector<int64_t> models;
     if (const auto& only = explorer.training.brushed())
@@ -209,7 +209,7 @@ class TrainingPanel : public Panel {
         });
   }
 
-  /// A run that was interrupted goes on in a process of its own.
+  /// Resumes an interrupted run in a process of its own.
   void resume(Explorer& explorer, Ui& ui, const RunHistory& run) {
     if (child_.running()) {
       ui.beside(ui.text_width("goes on"));
@@ -234,7 +234,7 @@ class TrainingPanel : public Panel {
     }
   }
 
-  /// Looked at in every frame after a resume was started.
+  /// Called in every frame: reports the end of a resumed run.
   void ended(Explorer& explorer, TrainingModel& training) {
     started_ = child_.running();
     if (started_) return;
@@ -261,7 +261,7 @@ class TrainingPanel : public Panel {
                                        figure.x_name, figure.log_y);
     if (of != of_) zoom_.reset();
     of_ = of;
-    // Values of all lines are looked through where there are new ones alone.
+    // Computes the limits of all lines only if there are new values.
     if (fitted_of_ != training.view()) {
       fitted_ = fitted_axes(figure, layout.plot);
       fitted_of_ = training.view();
@@ -286,7 +286,7 @@ class TrainingPanel : public Panel {
     mouse(ui, canvas, axes);
   }
 
-  /// The picture of all faint lines; while another one is drawn, the last one where its values are.
+  /// Draws the image of all faint lines; while a new one is made, the last one at its place.
   void faint(Ui& ui, TrainingModel& training, const DrawCanvas& canvas, const CurveAxes& axes) {
     const Box& plot = axes.plot;
     const ImVec2 from = canvas.px({plot.x, plot.y}), to = canvas.px({plot.right(), plot.bottom()});
@@ -316,7 +316,7 @@ class TrainingPanel : public Panel {
     list.PopClipRect();
   }
 
-  /// What is under the mouse: its tooltip, and a click that highlights it.
+  /// The line under the mouse: its tooltip, and a click that highlights it.
   void pointed(Ui& ui, TrainingModel& training, const TrainingView& view, const DrawCanvas& canvas,
                const CurveAxes& axes) {
     if (!ImGui::IsItemHovered()) return;
@@ -358,7 +358,7 @@ class TrainingPanel : public Panel {
     const auto inside = [&](const Point& p) {
       return p.x >= plot.x && p.x <= plot.right() && p.y >= plot.y && p.y <= plot.bottom();
     };
-    // Both ends of both axes at these places of the plot.
+    // Sets the limits of both axes to these two corners.
     const auto show = [&](const Point& low, const Point& high) {
       const Point a = axes.value_at(low), b = axes.value_at(high);
       const double least = 1e-9 * std::max(std::abs(a.x), std::abs(b.x));
@@ -398,11 +398,11 @@ class TrainingPanel : public Panel {
     }
   }
 
-  std::string of_;  // what the zoom is of
+  std::string of_;  // which plot the zoom belongs to
   std::optional<CurveAxes> zoom_;
   CurveAxes fitted_;
   std::shared_ptr<const TrainingView> fitted_of_;
-  std::shared_ptr<const FaintLines> lines_;  // what the image is of
+  std::shared_ptr<const FaintLines> lines_;  // which lines the image shows
   Image image_;
   std::optional<ImVec2> box_from_;
   bool moved_ = false;

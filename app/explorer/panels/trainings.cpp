@@ -25,7 +25,7 @@ class TrainingsPanel : public Panel {
     const bool chosen = row.id == training.run();
     if (ImGui::Selectable(("##" + label).c_str(), chosen, ImGuiSelectableFlags_AllowItemOverlap,
                           {0, 3 * ImGui::GetTextLineHeight() + ui.px(10)})) {
-      // A second one is laid over the first.
+      // A click with Ctrl overlays a second run.
       if (ImGui::GetIO().KeyCtrl)
         training.lay_over(row.id);
       else
@@ -52,7 +52,7 @@ class TrainingsPanel : public Panel {
     ImGui::SetCursorPos(next);
   }
 
-  /// How its models ended, and what is best of the one that is read.
+  /// How the run's models ended, and the best value of the run that is open.
   static std::string statuses(const TrainingModel& training, const RunRow& row) {
     std::string text;
     const auto view = training.view();

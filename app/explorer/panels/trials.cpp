@@ -80,14 +80,14 @@ class TrialsPanel : public Panel {
       ui.tinted(ui.fit(trials.error(), ImGui::GetContentRegionAvail().x), ui.theme().bad);
   }
 
-  /// What is shown now, as text that is made later: many rows take longer than a frame.
+  /// Captures the shown rows; the CSV text is made in a job, as many rows take longer than a frame.
   std::function<std::string()> csv(const TrialsModel& trials) const {
     return [table = trials.shared_table(), rows = trials.shown(), of = visible_] {
       return csv_text(*table, rows, of);
     };
   }
 
-  /// `layouts`: a layout that was reset has a table of its own, as at the first start.
+  /// `layouts`: part of the table's id, so that a reset layout starts with default columns.
   void table(Library& library, Ui& ui, TrialsModel& trials, int layouts) {
     constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
                                        ImGuiTableFlags_Resizable | ImGuiTableFlags_Reorderable |
@@ -122,7 +122,7 @@ class TrialsPanel : public Panel {
     ImGui::EndTable();
   }
 
-  /// A trial that was selected elsewhere comes into sight.
+  /// Scrolls to a trial that was selected elsewhere.
   void show_selected(const Library& library, const Ui& ui, const TrialsModel& trials) {
     if (library.point() == seen_ || !library.selected_row()) return;
     seen_ = library.point();
@@ -182,7 +182,7 @@ class TrialsPanel : public Panel {
       const std::string text = cell_text(table, row, column);
       const float width = ImGui::GetContentRegionAvail().x;
       const std::string part = ui.fit(text, width);
-      // Numbers stand under each other, right-aligned.
+      // Numbers are right-aligned.
       if (column.number)
         ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, width - ui.text_width(part)));
       ui.tinted(part, tone(ui, table, row, column));
@@ -191,7 +191,7 @@ class TrialsPanel : public Panel {
     ImGui::PopID();
   }
 
-  /// What is clicked here is in sight already.
+  /// A clicked row is visible already: no scrolling.
   void select(Library& library, uint32_t index) {
     library.select_row(index);
     seen_ = library.point();
@@ -212,7 +212,7 @@ class TrialsPanel : public Panel {
   }
 
   std::vector<int> visible_;
-  std::optional<PointKey> seen_;  // what the table has brought into sight
+  std::optional<PointKey> seen_;  // the trial that the table last scrolled to
 };
 
 const bool registered =

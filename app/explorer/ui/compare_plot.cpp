@@ -10,7 +10,7 @@
 namespace wide {
 namespace {
 
-constexpr double kSpotReach = 8;  // units: how near a point the mouse has to be
+constexpr double kSpotReach = 8;  // units: the largest distance from the mouse to a point
 constexpr Colour kSpotMuted{Tone::muted};
 
 struct SpotAxes {
@@ -47,7 +47,7 @@ void draw_spot_axes(DrawCanvas& canvas, const SpotAxes& axes) {
   for (const Tick& tick : value_ticks(axes.x, 64, label)) {
     const double x = axes.x.at(tick.value);
     canvas.line({x, plot.y}, {x, plot.bottom()}, {{Tone::grid}, 1});
-    // Of its whole width inside the plot's: a label at an end would be cut off.
+    // Keeps labels at the ends inside the plot, else they would be cut off.
     const double half = canvas.text_width(tick.label, {kSpotMuted, 10.5}) / 2;
     if (x + half <= plot.right() + 10)
       canvas.text({x, plot.bottom() + 14}, tick.label, {kSpotMuted, 10.5, Align::centre});
@@ -83,7 +83,7 @@ std::optional<size_t> draw_compare_plot(Ui& ui, const std::vector<ComparedSpot>&
   const Point mouse = canvas.unit(ImGui::GetIO().MousePos);
   std::optional<size_t> nearest;
   double best = kSpotReach;
-  constexpr size_t kNoted = 2000;  // more than a script asks for
+  constexpr size_t kNoted = 2000;  // the most points noted for scripts
   for (size_t i = 0; i < spots.size(); ++i) {
     const ComparedSpot& s = spots[i];
     if (!(s.before_ns > 0) || !(s.after_ns > 0)) continue;

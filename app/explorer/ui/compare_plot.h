@@ -15,9 +15,8 @@ struct ComparedSpot {
   bool selected = false;
 };
 
-/// Times before and after on logarithmic axes of the same range, with the line on which both are
-/// equal: what lies below it takes less time now. In a box of this size in pixels; returns which
-/// one was clicked.
+/// Draws times before and after on equal logarithmic axes, with the diagonal: points below it
+/// became faster. Size in pixels. Returns the index of the point that was clicked.
 std::optional<size_t> draw_compare_plot(Ui& ui, const std::vector<ComparedSpot>& spots, float width,
                                         float height);
 

@@ -51,7 +51,7 @@ void DrawCanvas::stroke(const ImVec2* points, int count, const Stroke& s) {
       list_.AddPolyline(points + from, std::min(kPiece, count - from), tone(s.colour), 0, width);
     return;
   }
-  // On, off, on, off, in units; repeated along the whole line.
+  // Lengths on, off, on, off, in units, repeated along the line.
   static constexpr float kPatterns[3][4] = {
       {7, 4, 7, 4}, {1.8f, 3.5f, 1.8f, 3.5f}, {8, 3.5f, 1.8f, 3.5f}};
   const float* pattern = kPatterns[static_cast<int>(s.dash) - 1];
@@ -104,7 +104,7 @@ void DrawCanvas::band(const std::vector<Point>& upper, const std::vector<Point>&
                       const Colour& c) {
   const size_t step = std::max<size_t>(1, upper.size() / kMany);
   const ImDrawListFlags flags = list_.Flags;
-  // Smoothed edges of neighbouring pieces would be seen through each other.
+  // Without antialiasing, since smoothed edges of neighbouring pieces would show.
   list_.Flags &= ~ImDrawListFlags_AntiAliasedFill;
   for (size_t i = 0; i + 1 < upper.size(); i += step) {
     const size_t next = std::min(i + step, upper.size() - 1);
@@ -125,7 +125,7 @@ void DrawCanvas::marker(Point at, Shape2D shape, double size, const Colour& c) {
       points[i] = {centre.x + radius * std::sin(angle), centre.y - radius * std::cos(angle)};
     }
     list_.AddConvexPolyFilled(points, corners, tone(c));
-    // A rim of paper keeps markers on a line apart from it.
+    // A rim in the paper's colour separates markers from their line.
     list_.AddPolyline(points, corners, tone({Tone::paper, 0, c.opacity}), ImDrawFlags_Closed,
                       std::max(1.0f, scale_ * 0.8f));
   };
@@ -183,7 +183,7 @@ void DrawCanvas::text(Point at, const std::string& text, const TextStyle& style)
       list_.AddText(f, f->FontSize, {p.x + d.x * scale_, p.y + d.y * scale_}, paper, text.c_str());
   }
   list_.AddText(f, f->FontSize, p, tone(style.colour), text.c_str());
-  // What reaches below and above the letters themselves may touch its neighbours.
+  // Notes only the letters' height: space above and below may overlap neighbours.
   ui_.note(ItemKind::text, text, {p.x, p.y + 0.15f * size.y}, {p.x + size.x, p.y + 0.85f * size.y});
 }
 

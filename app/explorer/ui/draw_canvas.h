@@ -6,8 +6,8 @@
 
 namespace wide {
 
-/// The canvas of the window: draws into an ImGui list. What is drawn in units is scaled by `scale`
-/// and moved by `origin`.
+/// The window's canvas: draws into an ImGui list. Coordinates in units are scaled by `scale` and
+/// moved by `origin`.
 class DrawCanvas : public Canvas {
  public:
   DrawCanvas(Ui& ui, ImDrawList& list, ImVec2 origin);

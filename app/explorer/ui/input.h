@@ -19,9 +19,9 @@ struct InputEvent {
 /// Mouse and keyboard as the next frame sees them. A window (`platform`) or a script (`driver`)
 /// fills it in; `ui` reads it. Keys have GLFW's numbers.
 struct Input {
-  float x = -1, y = -1;  // of the mouse; below 0: not over the window
+  float x = -1, y = -1;  // position of the mouse; below 0: not over the window
   bool down[3] = {};     // left, right, middle
-  bool pressed[3] = {};  // since the last frame, even where it is up again
+  bool pressed[3] = {};  // since the last frame, even if released again
   float wheel_x = 0, wheel_y = 0;
   std::bitset<512> keys;
   std::u32string characters;
@@ -30,8 +30,8 @@ struct Input {
   /// Events of the window that no frame has taken yet. A whole chord or click may come at once.
   std::deque<InputEvent> queue;
 
-  /// Takes from the queue what one frame can tell apart: a key or button that goes down and up
-  /// again does so in two frames.
+  /// Takes events from the queue for one frame: pressing and releasing a key or button takes two
+  /// frames.
   void take();
   /// After a frame: resets what counts for one frame only.
   void next() {

@@ -22,7 +22,7 @@ std::string where(const ScreenItem& i) {
                      i.label, i.box.x, i.box.y, i.box.width, i.box.height);
 }
 
-/// Rows and areas have text on them by intent, and points lie where their values are.
+/// Rows and areas contain text, and points may lie anywhere.
 bool holds_others(const ScreenItem& i) {
   return i.kind == ItemKind::row || i.kind == ItemKind::area || i.kind == ItemKind::mark;
 }

@@ -6,23 +6,23 @@
 
 namespace wide {
 
-/// What was on the screen: so that a script can click by label, and a test see what is cut off or
-/// lies over something else.
+/// Items on the screen, noted so that scripts can click by label, and tests find clipped or
+/// overlapping items.
 enum class ItemKind { button, toggle, choice, field, row, tab, head, text, mark, handle, area };
 const char* to_string(ItemKind kind);
 
 struct ScreenItem {
   ItemKind kind = ItemKind::text;
   std::string label;
-  std::string value;   // of a field or choice; of text that was shortened, all of it
-  std::string tip;     // what is said where the mouse rests on it
+  std::string value;   // value of a field or choice; the full text if it was shortened
+  std::string tip;     // tooltip
   Box box;             // in pixels of the window
-  Box clip;            // what of the window its surroundings show
-  std::string inside;  // the panel, or popup
-  int layer = 0;       // popups lie over what is below
+  Box clip;            // the visible part of its surroundings
+  std::string inside;  // name of the panel or popup
+  int layer = 0;       // popups have higher layers
   bool enabled = true;
   bool scrolls_x = false, scrolls_y = false;  // may be outside of its clip: there is a scrollbar
-  bool on = false;                            // of a toggle or tab
+  bool on = false;                            // state of a toggle or tab
 };
 
 class Items {
@@ -32,29 +32,29 @@ class Items {
     now_.clear();
   }
   void add(ScreenItem item) { now_.push_back(std::move(item)); }
-  /// Says what the item that was added last holds.
+  /// Sets the value of the item added last.
   void set_value(const std::string& value) {
     if (!now_.empty()) now_.back().value = value;
   }
   void set_tip(const std::string& tip) {
     if (!now_.empty()) now_.back().tip = tip;
   }
-  /// Of the frame that is complete.
+  /// The items of the last complete frame.
   const std::vector<ScreenItem>& last() const { return last_; }
   const std::vector<ScreenItem>& now() const { return now_; }
 
-  /// The topmost item of this label that can be clicked, or null. `kinds` empty: any but text.
+  /// The topmost clickable item with this label, or null. `kinds` empty: any but text.
   const ScreenItem* find(const std::string& label, bool text_too = false) const;
 
-  /// A script wants this to be scrolled into view.
+  /// A label that a script wants scrolled into view.
   std::string wanted;
 
  private:
   std::vector<ScreenItem> last_, now_;
 };
 
-/// What of `items` is cut off by its surroundings, or lies over another: one line each. Rows may
-/// hold text and buttons; what lies in different layers may overlap.
+/// One line for each item that is clipped or overlaps another. Rows may contain text and buttons;
+/// items in different layers may overlap.
 std::vector<std::string> layout_faults(const std::vector<ScreenItem>& items, double width,
                                        double height);
 

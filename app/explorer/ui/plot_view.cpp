@@ -9,13 +9,13 @@
 namespace wide {
 namespace {
 
-constexpr float kReach = 9;  // units: how near a point the mouse has to be
+constexpr float kReach = 9;  // units: the largest distance from the mouse to a point
 
 bool contains(const Box& box, Point p) {
   return p.x >= box.x && p.x <= box.right() && p.y >= box.y && p.y <= box.bottom();
 }
 
-/// Both ends of an axis moved by `by`, as a share of it.
+/// Moves both ends of an axis by the share `by` of its length.
 void shift(double* low, double* high, double by) {
   const double factor = std::pow(*high / *low, by);
   *low *= factor;
@@ -26,7 +26,7 @@ PickedPoint point_of(const DrawnMark& mark) {
   return {mark.curve->strategy, mark.curve->group, static_cast<int64_t>(mark.point->n)};
 }
 
-/// An axis made `factor` times as long around `centre`.
+/// Makes an axis `factor` times as long around `centre`.
 void stretch(double* low, double* high, double centre, double factor) {
   const double below = std::pow(centre / *low, factor), above = std::pow(*high / centre, factor);
   if (std::log(below * above) < 0.02 || std::log(below * above) > 60) return;
@@ -57,7 +57,7 @@ const DrawnMark* PlotView::marks(Ui& ui, const DrawCanvas& canvas, const DrawnFi
       list.AddCircle(at, ui.px(8.5f), colour(ui.theme().plot.text), 0, ui.px(2));
       list.AddCircle(at, ui.px(6.5f), colour(ui.theme().plot.paper), 0, ui.px(1));
     }
-    constexpr size_t kNoted = 2000;  // more than a script asks for
+    constexpr size_t kNoted = 2000;  // the most points noted for scripts
     if (noted++ > kNoted) continue;
     const char* side = mark.side == DrawnMark::Side::value  ? ""
                        : mark.side == DrawnMark::Side::lane ? "cross "
@@ -129,7 +129,7 @@ void PlotView::axes_input(const DrawCanvas& canvas, const FigureGeometry& g) {
   }
 }
 
-/// The same N in both plots.
+/// Draws the cursor at the same N in both plots.
 void PlotView::cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g) {
   if (cursor_n_ <= 0 || limits_.ns.empty()) return;
   const double n = *std::min_element(limits_.ns.begin(), limits_.ns.end(), [&](double a, double b) {

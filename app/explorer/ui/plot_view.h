@@ -9,15 +9,15 @@
 
 namespace wide {
 
-/// Which point of which curve.
+/// A point of a curve.
 struct PickedPoint {
   std::string strategy, mode;
-  int64_t place = 0;  // on the plot's axis: N where it has no other
+  int64_t place = 0;  // value on the plot's axis: N by default
   bool operator==(const PickedPoint&) const = default;
 };
 
-/// A figure that can be zoomed, panned and asked: wheel and drag, right drag for a box, double
-/// click for all of it; a click on the legend hides a curve, a double click shows it alone.
+/// An interactive figure: wheel and drag zoom and pan, a right drag zooms to a box, a double click
+/// shows all; a click on the legend hides a curve, a double click shows it alone.
 class PlotView {
  public:
   /// Fills what is left of the current region. Returns the point that was clicked. `about` draws
@@ -29,20 +29,20 @@ class PlotView {
   bool zoomed() const { return zoom_.has_value(); }
   void show_all() { hidden_.clear(); }
   const std::set<std::string>& hidden() const { return hidden_; }
-  /// What is seen now, for a picture of it.
+  /// The visible limits, for a picture.
   const Limits& limits() const { return limits_; }
-  /// In pixels of the window.
+  /// The plot's box in pixels of the window.
   const Box& box() const { return box_; }
 
  private:
-  /// Notes them, rings the selected one, and returns the one under the mouse or null.
+  /// Notes the points, rings the selected one, and returns the one under the mouse or null.
   const DrawnMark* marks(Ui& ui, const DrawCanvas& canvas, const DrawnFigure& drawn,
                          const std::string& axis, const std::optional<PickedPoint>& selected);
   void legend_input(const DrawCanvas& canvas, const Figure& part, const DrawnFigure& drawn);
   void axes_input(const DrawCanvas& canvas, const FigureGeometry& g);
   void cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g);
 
-  std::string of_;  // which figure the zoom is of
+  std::string of_;  // which figure the zoom belongs to
   std::optional<Limits> zoom_;
   Limits limits_;
   std::set<std::string> hidden_;

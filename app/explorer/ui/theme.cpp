@@ -16,7 +16,7 @@ constexpr Family kFamilies[] = {
     {"Liberation Sans", "truetype/liberation/LiberationSans-Regular.ttf",
      "truetype/liberation/LiberationSans-Bold.ttf"}};
 
-/// Latin, and the signs that are drawn: punctuation, super- and subscripts, arrows, mathematics.
+/// Glyphs: Latin, punctuation, super- and subscripts, arrows, mathematics.
 constexpr ImWchar kGlyphs[] = {0x20,   0xFF,   0x100,  0x17F,  0x2B0,  0x2BF,  0x391,
                                0x3C9,  0x1D40, 0x1D40, 0x2010, 0x2026, 0x2030, 0x203A,
                                0x2070, 0x2094, 0x2190, 0x2199, 0x2200, 0x2265, 0x25A0,
@@ -78,8 +78,8 @@ void apply_theme(const Theme& t, float scale) {
   set(ImGuiCol_Text, t.plot.text);
   set(ImGuiCol_TextDisabled, t.plot.muted);
   set(ImGuiCol_WindowBg, t.window);
-  // Each place paints its ground once; what stands in it does not paint the same colour again:
-  // without a graphics card every pixel of a ground costs as much as one of a letter.
+  // Only panels paint a background; children do not paint the same colour again, since without a
+  // graphics card every pixel costs time.
   set(ImGuiCol_ChildBg, t.panel, 0);
   set(ImGuiCol_PopupBg, t.panel);
   set(ImGuiCol_Border, t.border);

@@ -24,7 +24,7 @@ void apply_theme(const Theme& theme, float scale);
 struct Fonts {
   ImFont *body = nullptr, *bold = nullptr, *small = nullptr, *small_bold = nullptr,
          *title = nullptr;
-  std::string name;  // of the family, or what it falls back to
+  std::string name;  // name of the family or its fallback
 };
 /// Loads Inter, else another installed font, else ImGui's own, into the context's atlas.
 /// `family_folder` empty: the folder `fonts` beside the program, else where Debian keeps fonts.

@@ -11,7 +11,7 @@ namespace wide {
 namespace {
 
 constexpr float kBarHeight = 15, kLaneGap = 7, kTitleHeight = 20, kTimeAxis = 22;  // units
-constexpr double kShortest_ns = 50;  // that the whole axis may show
+constexpr double kShortest_ns = 50;  // the shortest visible range
 
 float lane_height(const Lane& lane) {
   int deepest = 0;
@@ -71,7 +71,7 @@ std::optional<PickedBar> TimelinePlot::draw(
     names = std::max(names, ui.text_width(lane.name));
   }
   ImGui::PopFont();
-  // Many lanes scroll in a place of their own.
+  // Many lanes scroll in a region of their own.
   ImGui::BeginChild("lanes", {0, std::min(height, needed + ui.px(4))}, false,
                     ImGuiWindowFlags_NoScrollWithMouse);
   const ImVec2 from = ImGui::GetCursorScreenPos();
@@ -102,7 +102,7 @@ std::optional<PickedBar> TimelinePlot::draw(
     const std::string name = ui.fit(lane.name, axis.left - from.x - ui.px(6));
     list.AddText({from.x, y}, colour(ui.theme().plot.muted), name.c_str());
     list.PushClipRect({axis.left, y}, {axis.right, to.y}, true);
-    float drawn_to[2] = {-1, -1};  // of bars of less than a pixel one is drawn for each pixel
+    float drawn_to[2] = {-1, -1};  // of bars narrower than a pixel, one is drawn per pixel
     for (size_t b = 0; b < lane.bars.size(); ++b) {
       const LaneBar& bar = lane.bars[b];
       const float left = axis.at(bar.begin_ns), right = axis.at(bar.end_ns);
@@ -123,7 +123,7 @@ std::optional<PickedBar> TimelinePlot::draw(
         const uint32_t ink = bar.depth == 0 ? ui.theme().plot.text : ui.theme().plot.paper;
         list.AddText({std::max(a.x, axis.left) + ui.px(3), top}, colour(ink), text.c_str());
       }
-      constexpr size_t kNoted = 2000;  // more than a script asks for
+      constexpr size_t kNoted = 2000;  // the most bars noted for scripts
       if (noted++ < kNoted)
         ui.note(ItemKind::mark, "bar " + bar.name, {std::max(a.x, axis.left), a.y},
                 {std::min(z.x, axis.right), z.y});

@@ -38,7 +38,7 @@ class TimelinePlot {
   void input(const Axis& axis, double end_ns, bool held);
   static void draw_axis(Ui& ui, const Axis& axis, ImVec2 from, ImVec2 to);
 
-  double low_ns_ = 0, high_ns_ = 0;  // what is seen; high 0: all
+  double low_ns_ = 0, high_ns_ = 0;  // visible range; high 0: all
   bool moved_ = false;               // since the button went down
 };
 

@@ -44,7 +44,7 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
   ImGuiIO& io = ImGui::GetIO();
   io.IniFilename = io.LogFilename = nullptr;
   io.ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
-  io.ConfigInputTextCursorBlink = false;                      // a window that sleeps does not blink
+  io.ConfigInputTextCursorBlink = false;                      // an idle window draws no frames
   io.BackendFlags |= ImGuiBackendFlags_RendererHasVtxOffset;  // long curves need many vertices
   io.BackendPlatformName = io.BackendRendererName = "workbench";
   io.ClipboardUserData = this;
@@ -72,7 +72,7 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
                                                   {ImGuiKey_Y, key::kY},
                                                   {ImGuiKey_Z, key::kZ}};
   for (const auto& [ours, native] : kKeys) io.KeyMap[ours] = native;
-  io.KeyMap[ImGuiKey_Tab] = -1;  // ImGui's goes to fields alone, and shows nothing at first
+  io.KeyMap[ImGuiKey_Tab] = -1;  // ImGui's Tab only reaches text fields; ours is move_focus
 }
 
 Ui::~Ui() { ImGui::DestroyContext(context_); }
@@ -169,7 +169,7 @@ void Ui::add_stop(ItemKind kind, const std::string& label) {
   ImGui::SetScrollHereX(0.5f);
 }
 
-/// To the next control in the order in which they are drawn, of what lies on top.
+/// Moves the focus to the next control of the topmost layer, in drawing order.
 void Ui::move_focus(int step) {
   ImGuiContext& g = *GImGui;
   int top = 0;
@@ -180,7 +180,7 @@ void Ui::move_focus(int step) {
   int at = step > 0 ? -1 : count;
   for (int i = 0; i < count && !g.NavDisableHighlight; ++i)
     if (stops_[static_cast<size_t>(i)].id == g.NavId) at = i;
-  // Who was typing goes on from there.
+  // Starts from the text field that was being edited.
   for (int i = 0; i < count && g.ActiveId != 0; ++i)
     if (stops_[static_cast<size_t>(i)].id == g.ActiveId) at = i;
   const Stop& next = stops_[static_cast<size_t>((at + step + count) % count)];
@@ -348,7 +348,7 @@ bool Ui::field(const std::string& name, std::string* text, const std::string& hi
 
 bool Ui::choice(const std::string& name, int* index, const std::vector<std::string>& options,
                 float width, const std::string& tip_text) {
-  constexpr size_t kMany = 12;  // from which on a list has a search
+  constexpr size_t kMany = 12;  // from this length on a list has a search field
   ImGui::SetNextItemWidth(width);
   const bool any = *index >= 0 && *index < static_cast<int>(options.size());
   const float room = width - ImGui::GetFrameHeight() - px(12);
@@ -402,7 +402,7 @@ bool Ui::row(const std::string& label, bool selected, bool* twice) {
 void Ui::tip(const std::string& text) {
   items.set_tip(text);
   if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
-  // What lies on a row says more than the row.
+  // The tooltip of an item on a row replaces that of the row.
   ImGui::BeginTooltipEx(ImGuiTooltipFlags_OverridePreviousTooltip, ImGuiWindowFlags_None);
   ImGui::PushTextWrapPos(px(420));
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
@@ -416,7 +416,7 @@ ImVec2 Ui::room(float least) const {
 
 void Ui::table_head(const std::string& title, const std::string& tip_text) {
   ImGui::TableHeader(title.c_str());
-  // Of its text: the first and the last one reach over the edges of the table.
+  // The area of the text: the first and last heads extend beyond the table.
   const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
   const float left = std::max(from.x, ImGui::GetWindowPos().x);
   note(ItemKind::head, title, {left, from.y},

@@ -15,8 +15,8 @@ namespace wide {
 
 enum class Look { plain, primary, quiet, danger };
 
-/// Widgets as this program draws them, and an account of what was drawn. One per ImGui context,
-/// which it owns. A label may end in "##id", which is not shown.
+/// This program's widgets, which note what they draw in `items`. One per ImGui context, which it
+/// owns. A label may end in "##id", which is not shown.
 class Ui {
  public:
   Ui();
@@ -24,26 +24,26 @@ class Ui {
   Ui(const Ui&) = delete;
   Ui& operator=(const Ui&) = delete;
 
-  /// Colours and sizes from the next frame on. `scale`: pixels per unit.
+  /// Sets colours and sizes from the next frame on. `scale`: pixels per unit.
   void set_look(bool dark, float scale);
   const Theme& theme() const { return wide::theme(dark_); }
   const Fonts& fonts() const { return fonts_; }
   float scale() const { return scale_; }
   float px(float units) const { return units * scale_; }
-  /// Counts up when the fonts' texture has to be made again.
+  /// Increases when the fonts' texture must be made again.
   int font_version() const { return font_version_; }
 
   void begin_frame(Input& input, float width, float height, float seconds);
-  void end_frame();  // leaves the draw data with ImGui
+  void end_frame();  // ImGui holds the draw data afterwards
 
   // ---- the account ----
   Items items;
   void note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, bool enabled = true,
             bool on = false);
-  /// ImGui's last item.
+  /// Notes ImGui's last item.
   void note_last(ItemKind kind, const std::string& label, bool enabled = true, bool on = false);
   void enter(const std::string& inside) { inside_ = inside; }
-  /// Where the focus is, in the account's words; "" where nobody has used the keyboard to move it.
+  /// The label of the item with the focus; "" unless the keyboard has moved the focus.
   const std::string& focused() const { return focused_; }
 
   // ---- text ----
@@ -54,14 +54,14 @@ class Ui {
   void title(const std::string& text);
   void tinted(const std::string& text, uint32_t rgb);
   void wrapped(const std::string& text, bool is_muted = true);
-  /// In `width` pixels, its end replaced by an ellipsis and shown on hover.
+  /// Text cut to `width` pixels with an ellipsis; the full text is shown on hover.
   void fitted(const std::string& text, float width, bool is_muted = false);
   std::string fit(const std::string& text, float width) const;
   float text_width(const std::string& text) const;
-  /// What to do where there is nothing to see.
+  /// Text for an empty panel: what is missing, and what to do next.
   void empty(const std::string& what, const std::string& next);
-  /// True where there is something to show (`any`). Else says that it is being read, or, where it
-  /// is not, what is missing and what to do next.
+  /// True if there is something to show (`any`). Else draws a text: that it is being read, or what
+  /// is missing and what to do next.
   bool filled(bool any, bool reading, const std::string& what, const std::string& next);
 
   // ---- controls ----
@@ -72,24 +72,25 @@ class Ui {
   bool next_button(const std::string& label, bool enabled, const std::string& tip,
                    Look look = Look::plain);
   bool checkbox(const std::string& label, bool* on, const std::string& tip = "");
-  /// Edited: true. `name` is for scripts and readers of the screen; `width` below 0: what is left.
+  /// A text field; true if it was edited. `name` is for scripts and screen readers; `width` below
+  /// 0: the rest of the line.
   bool field(const std::string& name, std::string* text, const std::string& hint, float width,
              const std::string& tip, bool* done = nullptr);
-  /// A drop-down list; true when another one was taken. A long one can be searched.
+  /// A drop-down list; true if the choice changed. A long list has a search field.
   bool choice(const std::string& name, int* index, const std::vector<std::string>& options,
               float width, const std::string& tip);
   bool row(const std::string& label, bool selected, bool* twice = nullptr);
-  /// Of the last item, on hover; noted with it.
+  /// The tooltip of the last item, noted with it.
   void tip(const std::string& text);
-  /// Of a table that scrolls: what is left of the panel, at least so many units high; then the
-  /// panel scrolls as well.
+  /// The size of a scrolling table: the rest of the panel, at least `least` units high, beyond
+  /// which the panel scrolls too.
   ImVec2 room(float least) const;
-  /// One head of a table that sorts, in the current cell. A script finds it by its title.
+  /// The head of a sortable column, in the current cell. Scripts find it by its title.
   void table_head(const std::string& title, const std::string& tip);
-  /// The first row of the table that was begun: its columns' names. `tips` by column; may be fewer.
+  /// Draws the current table's first row, the columns' names. `tips` by column; may be fewer.
   void table_heads(const std::vector<std::string>& tips = {});
   void bar(double share, const std::string& text, float width);
-  /// Side by side with the last item where it fits, else on a new line.
+  /// Places the next item beside the last one if it fits, else on a new line.
   void beside(float width);
   /// The same of a button or toggle with this label.
   void beside(const std::string& label);
@@ -98,7 +99,7 @@ class Ui {
   bool begin_popup(const std::string& name);
   void end_popup();
 
-  std::function<void(const std::string&)> set_clipboard;  // empty: kept here
+  std::function<void(const std::string&)> set_clipboard;  // empty: the text is kept in this object
   std::function<std::string()> get_clipboard;
   std::string clipboard;
 
@@ -124,7 +125,7 @@ class Ui {
   int font_version_ = 0;
   std::string inside_, clipboard_text_, search_, focused_;
   std::vector<Stop> stops_;  // of this frame
-  ImGuiID scroll_to_ = 0;    // what has got the focus comes into sight
+  ImGuiID scroll_to_ = 0;    // the newly focused item, to be scrolled into view
   int tabs_ = 0;             // -1, 1: Tab was pressed in this frame, with or without Shift
 };
 

@@ -22,7 +22,7 @@ SharedLibrary::SharedLibrary(const char* file, const char* what, const char* pac
                 6);
 }
 
-// Never closed: drivers leave threads and exit handlers behind that run their code.
+// Never unloaded: drivers' threads and exit handlers still run their code.
 SharedLibrary::~SharedLibrary() = default;
 
 void* SharedLibrary::symbol(const char* name) {
@@ -98,7 +98,7 @@ GlRenderer::GlRenderer() : gl_(std::make_unique<Functions>()) {
   const std::string version = text ? reinterpret_cast<const char*>(text) : "no context";
   int major = 0;
   if (text) gl_->integer(kMajor, &major);
-  while (gl_->error() != 0 && text) {  // older ones do not know the question
+  while (gl_->error() != 0 && text) {  // older versions do not know this query
   }
   if (major < 3)
     throw Error(fmt::format("[explorer] OpenGL: got {}, expected 3.0 or newer; try "
@@ -128,8 +128,8 @@ void GlRenderer::make_target(int width, int height) {
   gl_->attach(kFramebuffer, kColor0, kRenderbuffer, image);
 }
 
-/// Gives OpenGL what it has not seen of the images of this frame, and its numbers to what draws
-/// them. Returns what those drew before. Images that are not in this frame go.
+/// Uploads new images of this frame as textures, and puts their numbers into the draw commands.
+/// Returns the replaced ids. Deletes textures that this frame does not use.
 std::vector<std::pair<ImDrawCmd*, ImTextureID>> GlRenderer::take_images(ImDrawData* data) {
   std::vector<std::pair<ImDrawCmd*, ImTextureID>> changed;
   std::set<uint64_t> seen;
@@ -159,13 +159,13 @@ std::vector<std::pair<ImDrawCmd*, ImTextureID>> GlRenderer::take_images(ImDrawDa
 }
 
 void GlRenderer::draw(ImDrawData* data, int fonts, const ImVec4& background) {
-  if (fonts_ < 0) ImGui_ImplOpenGL3_Init("#version 130");  // now there is a context of ImGui's
+  if (fonts_ < 0) ImGui_ImplOpenGL3_Init("#version 130");  // late, since it needs ImGui's context
   if (fonts != fonts_) {
     if (fonts_ >= 0) ImGui_ImplOpenGL3_DestroyFontsTexture();
-    ImGui_ImplOpenGL3_NewFrame();  // makes its objects where there are none
+    ImGui_ImplOpenGL3_NewFrame();  // creates OpenGL objects if there are none
     if (fonts_ >= 0) ImGui_ImplOpenGL3_CreateFontsTexture();
     fonts_ = fonts;
-    // The draw data was recorded before the number of this texture was known.
+    // Sets the fonts' texture, whose number was unknown when the draw data was recorded.
     for (int i = 0; i < data->CmdListsCount; ++i)
       for (ImDrawCmd& command : data->CmdLists[i]->CmdBuffer)
         if (!image_of(command.TextureId)) command.TextureId = ImGui::GetIO().Fonts->TexID;

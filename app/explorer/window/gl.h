@@ -9,10 +9,10 @@
 
 namespace wide {
 
-/// A shared library that is opened when it is needed, never linked.
+/// A shared library opened at run time, never linked.
 class SharedLibrary {
  public:
-  /// Throws Error with exit code 6 where there is none.
+  /// Throws Error with exit code 6 if the library is missing.
   SharedLibrary(const char* file, const char* what, const char* package);
   ~SharedLibrary();
   SharedLibrary(const SharedLibrary&) = delete;
@@ -28,16 +28,16 @@ class SharedLibrary {
   const char* file_;
 };
 
-/// ImGui's OpenGL 3 renderer on the context that is current.
+/// ImGui's OpenGL 3 renderer for the current context.
 class GlRenderer {
  public:
-  /// Throws Error with exit code 6 where the context is older than OpenGL 3.0.
+  /// Throws Error with exit code 6 if the context is older than OpenGL 3.0.
   GlRenderer();
   ~GlRenderer();
   void draw(ImDrawData* data, int fonts, const ImVec4& background);
   Pixels read(int width, int height);
   int errors();
-  /// Draws into a buffer of its own instead of a window's.
+  /// Makes it draw into a framebuffer of its own instead of a window's.
   void make_target(int width, int height);
 
  private:
@@ -45,7 +45,7 @@ class GlRenderer {
   std::vector<std::pair<ImDrawCmd*, ImTextureID>> take_images(ImDrawData* data);
 
   std::unique_ptr<Functions> gl_;
-  std::map<uint64_t, unsigned> textures_;  // of images, by their version
+  std::map<uint64_t, unsigned> textures_;  // textures of images, by version
   int fonts_ = -1, errors_ = 0;
 };
 

@@ -41,7 +41,7 @@ class Egl {
   Egl& operator=(const Egl&) = delete;
 
  private:
-  /// Mesa's without any device first: it is there wherever Mesa is.
+  /// Mesa's surfaceless platform first: every Mesa has it.
   std::vector<EGLDisplay> displays() const {
     std::vector<EGLDisplay> all;
     if (!get_display_) return all;

@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// A picture in memory, through EGL: needs no display. Throws Error with exit code 6.
+/// A platform that draws into memory through EGL, without a display. Throws Error with exit code 6.
 std::unique_ptr<Platform> picture_platform(int width, int height);
 
 }  // namespace wide

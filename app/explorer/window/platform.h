@@ -15,29 +15,28 @@ struct Pixels {
   std::vector<uint8_t> rgb;
 };
 
-/// What the explorer is drawn on, and where its input comes from.
+/// The explorer's output and input: a window, a picture or nothing.
 class Platform {
  public:
   virtual ~Platform() = default;
   virtual float width() const = 0;  // in pixels
   virtual float height() const = 0;
-  /// Asks for another size, in pixels.
+  /// Requests another size, in pixels.
   virtual void resize(int, int) {}
-  /// Of the monitor: 2 on one with twice the pixels.
+  /// The monitor's scale: 2 for twice the pixels.
   virtual float monitor_scale() const { return 1; }
-  /// Waits until something happens, at most so long, and adds it to `input`. True when somebody
-  /// did something.
+  /// Waits at most `seconds` for events and adds them to `input`. True if the user did something.
   virtual bool wait(Input& input, double seconds) = 0;
-  /// Ends a wait; from any thread.
+  /// Ends a `wait`; may be called from any thread.
   virtual void wake() {}
   virtual bool closing() const { return false; }
-  /// Draws what ImGui has made, to the end. `fonts` changes when the atlas is another one.
+  /// Draws ImGui's draw data completely. `fonts`: a version that changes with the font atlas.
   virtual void draw(ImDrawData* data, int fonts, const ImVec4& background) = 0;
-  /// Shows it, when the monitor is ready.
+  /// Shows the frame, at the monitor's refresh.
   virtual void present() {}
-  /// What was drawn last; empty where nothing is.
+  /// The last drawn pixels; empty if the platform has none.
   virtual Pixels pixels() { return {}; }
-  /// Errors OpenGL has reported so far.
+  /// The number of OpenGL errors so far.
   virtual int gl_errors() { return 0; }
   virtual void set_clipboard(const std::string&) {}
   virtual std::string get_clipboard() { return ""; }

@@ -8,12 +8,12 @@
 namespace wide {
 namespace {
 
-/// The fonts' texture: one byte of coverage a texel.
+/// The fonts' texture: one byte of coverage per texel.
 class Atlas {
  public:
   Atlas() { ImGui::GetIO().Fonts->GetTexDataAsAlpha8(&texels_, &width_, &height_); }
 
-  /// Between the four texels around.
+  /// Bilinear interpolation between four texels.
   float at(float u, float v) const {
     const float x = u * static_cast<float>(width_) - 0.5f,
                 y = v * static_cast<float>(height_) - 0.5f;
@@ -33,12 +33,12 @@ class Atlas {
   int width_ = 0, height_ = 0;
 };
 
-/// Twice the area of a triangle, its sign telling the way round.
+/// Twice the signed area of a triangle; the sign is its orientation.
 float area(ImVec2 a, ImVec2 b, ImVec2 c) {
   return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
 }
 
-/// Of two triangles that share an edge one alone draws the pixels on it.
+/// Whether a triangle draws the pixels on this edge: of two that share an edge only one does.
 bool owns_edge(ImVec2 from, ImVec2 to) {
   return to.y < from.y || (to.y == from.y && to.x > from.x);
 }
@@ -80,7 +80,7 @@ class Raster {
       }
   }
 
-  /// What the next triangles show; null: letters and plain colours.
+  /// Sets the image of the next triangles; null: the fonts' texture.
   void show(const Image* image) { image_ = image; }
   Pixels take() { return std::move(pixels_); }
 

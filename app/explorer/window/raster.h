@@ -3,8 +3,8 @@
 
 namespace wide {
 
-/// What ImGui has made, as a picture computed here: without a display and without OpenGL. The
-/// current context's fonts are those it was made with.
+/// Draws ImGui's draw data in software, without display and OpenGL. The draw data must use the
+/// current context's fonts.
 Pixels rasterise(const ImDrawData& data, const ImVec4& background);
 
 }  // namespace wide

@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// What is used of GLFW.
+/// The functions of GLFW that are used.
 struct Glfw {
   SharedLibrary library{"libglfw.so.3", "window", "libglfw3"};
 #define WIDE_GLFW(name) decltype(&glfw##name) name = load<decltype(&glfw##name)>("glfw" #name)
@@ -83,7 +83,7 @@ class WindowPlatform : public Platform {
     }
     glfw_.MakeContextCurrent(window_);
     glfw_.SwapInterval(1);
-    // Smaller than this not even one panel would have room.
+    // Minimum size: room for one panel.
     const float units = monitor_scale();
     glfw_.SetWindowSizeLimits(window_, static_cast<int>(kLeastWidth * units),
                               static_cast<int>(kLeastHeight * units), GLFW_DONT_CARE,
@@ -177,7 +177,7 @@ class WindowPlatform : public Platform {
   static WindowPlatform& of(GLFWwindow* window) {
     return *static_cast<WindowPlatform*>(current->GetWindowUserPointer(window));
   }
-  /// Where events go, or null while nobody waits for any.
+  /// The input that events go to, or null outside `wait`.
   static Input* input_of(GLFWwindow* window) {
     WindowPlatform& self = of(window);
     self.acted_ = true;
@@ -224,7 +224,7 @@ class WindowPlatform : public Platform {
       i->focused = focused != 0;
       if (focused) return;
       i->queue.clear();
-      i->keys.reset();  // their release is told to somebody else
+      i->keys.reset();  // the window without focus is not told of their release
     });
     glfw_.SetWindowRefreshCallback(window_, [](GLFWwindow* w) { input_of(w); });
   }

@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// A window of the desktop. Throws Error with exit code 6 where there is none, or no OpenGL 3.
+/// A desktop window. Throws Error with exit code 6 if there is no display or no OpenGL 3.
 std::unique_ptr<Platform> window_platform(int width, int height);
 
 }  // namespace wide

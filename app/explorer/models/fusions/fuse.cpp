@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// The options of the inputs: `--input` for what is drawn at random, else `--inputs` and a file.
+/// The options of the inputs: `--input` for random ones, else `--inputs` and a file.
 std::vector<std::string> inputs_of(const FuseChoices& c) {
   const std::vector<std::string> words = split(c.inputs, ' ');
   const bool random = std::all_of(words.begin(), words.end(), [](const std::string& word) {
@@ -25,7 +25,7 @@ std::vector<std::string> inputs_of(const FuseChoices& c) {
   return arguments;
 }
 
-/// Everything that says which fusion it is.
+/// The options that identify a fusion.
 std::vector<std::string> asked(const FuseChoices& c) {
   std::vector<std::string> arguments = {"fuse", c.model};
   if (!c.weights.empty()) {
@@ -86,7 +86,7 @@ bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
   bool any = false;
   std::vector<std::string> weights;
   for (const std::string& path : paths) {
-    // A name that may be either, as .pt, is taken for weights: people have more of those.
+    // An extension that fits both, such as .pt, counts as weights, the more common case.
     if (is_of(path, checkpoint_formats()))
       weights.push_back(path);
     else if (is_of(path, network_formats()))

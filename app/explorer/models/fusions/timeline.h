@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// A call of the loop and one of the wide program as the window shows them, both from 0 on.
+/// The timelines of a call of the loop and of the wide program, both starting at 0.
 struct TimelineView {
   std::shared_ptr<const FuseReport> report;  // null: a fusion without a timeline
   std::vector<Lane> lanes;
@@ -25,9 +25,9 @@ struct TimelineView {
 };
 TimelineView timeline_view(const FuseReport& report);
 
-/// How long it took and by what: one line.
+/// One line: the bar's duration and operator.
 std::string bar_text(const TimelineView& view, const PickedBar& bar);
-/// All that is known of it, a line each: where it comes from, how near it comes to the peaks.
+/// Facts about a bar, a line each: origin in the network, share of the machine's peaks.
 std::vector<std::string> bar_details(const TimelineView& view, const PickedBar& bar);
 
 }  // namespace wide

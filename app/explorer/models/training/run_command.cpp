@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Words as a shell takes them: single and double quotes, and a backslash before a character.
+/// Splits a command into words like a shell: single and double quotes, backslashes.
 std::vector<std::string> shell_words_of(const std::string& command) {
   std::vector<std::string> words;
   std::string word;
@@ -48,12 +48,12 @@ std::vector<std::string> shell_words_of(const std::string& command) {
   return words;
 }
 
-/// Options that name the same: the short one is how `workbench train` prints it.
+/// Whether a word is the option, in its long form or the short one that `workbench train` prints.
 bool same_option(const std::string& word, const std::string& option) {
   return word == option || (option == "-n" && word == "--n") || (option == "--n" && word == "-n");
 }
 
-/// Where the option stands, and whether its value is a part of the same word.
+/// The option's position, and whether its value is in the same word.
 std::pair<size_t, bool> find_option(const std::vector<std::string>& words,
                                     const std::string& option) {
   for (size_t i = 0; i < words.size(); ++i) {

@@ -5,19 +5,18 @@
 
 namespace wide {
 
-/// What is to be different in another run, as options of its command: "--lr" to "1e-3,1e-2".
+/// Options to change for another run: "--lr" to "1e-3,1e-2".
 using ChangedOptions = std::vector<std::pair<std::string, std::string>>;
 
-/// `command`, a line that a shell reads, with these options changed where it has them and added
-/// where it has not. What is empty stays as it is. It goes on with no earlier run.
+/// The shell command `command` with these options replaced or added; empty values change nothing.
+/// Options that resume an earlier run are removed.
 std::string changed_command(const std::string& command, const ChangedOptions& changes);
 
-/// The value that the command gives an option; "" where it has none.
+/// The value of an option in the command; "" if it is not there.
 std::string option_value(const std::string& command, const std::string& option);
 
-/// Copies the best checkpoint of each of these models, of all where there are none, from a run's
-/// folder into `folder`, which is made. Returns how many. Throws Error (one line) where the run's
-/// folder has none, or the files cannot be written.
+/// Copies the best checkpoints of these models (empty: all) from a run's folder into the new folder
+/// `folder`. Returns how many. Throws Error if the run has none, or files cannot be written.
 size_t copy_best_checkpoints(const std::string& run_folder, const std::vector<int64_t>& models,
                              const std::string& folder);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr double kLookPeriod_s = 1;
 constexpr int64_t kMostRuns = 500;
 
-/// Layers of one colour, blended over each other from the last to the first.
+/// Blends the layers of colours over each other, from the last to the first.
 uint32_t blended(const std::vector<const CurveDensity*>& layers, const std::vector<uint32_t>& tints,
                  const std::vector<float>& cover, int x, int y) {
   float red = 0, green = 0, blue = 0, alpha = 0;  // multiplied by alpha
@@ -118,10 +118,10 @@ std::vector<ModelColumn> columns_of(const TrainingView& view) {
   return columns;
 }
 
-/// Of all models with the same hyperparameters, whatever their seed and fold.
+/// Computes the spread over models with the same hyperparameters, of any seed and fold.
 void take_spreads(TrainingView* view) {
   std::map<std::pair<size_t, std::string>, std::vector<TrainedModel*>> alike;
-  // A pruned model has its best value of fewer steps than the others had.
+  // Leaves out pruned models: their best values come from fewer steps.
   for (TrainedModel& m : view->models)
     if (view->runs[m.run]->models[m.model].status != "pruned")
       alike[{m.run, m.configuration}].push_back(&m);
@@ -256,7 +256,7 @@ std::string models_csv(const TrainingView& view, const std::vector<size_t>& orde
   return text;
 }
 
-/// What the picture of faint lines is made of, by colour; drawn on while its axes stay.
+/// The densities of faint lines by colour; new points are added while the axes stay the same.
 struct TrainingModel::Densities {
   std::shared_ptr<const TrainingView> view;
   CurveAxes axes;
@@ -330,7 +330,7 @@ bool TrainingModel::update(double now_s, bool timing) {
         return [this, rows, runs, run, chosen, over] {
           rows_ = rows;
           listed_ = true;
-          if (chosen != chosen_ || over != over_) return;  // something else was chosen meanwhile
+          if (chosen != chosen_ || over != over_) return;  // the user chose another run meanwhile
           chosen_ = run;
           const bool same = runs == histories_;
           histories_ = runs;
@@ -383,7 +383,7 @@ std::shared_ptr<const FaintLines> TrainingModel::faint(const CurveAxes& axes, in
                                                        bool dark) {
   const bool right = faint_ && faint_->view == view_ && faint_->axes == axes &&
                      faint_->width == width && faint_->height == height && faint_->dark == dark;
-  // One at a time: the next one goes on from the densities of the one before.
+  // One job at a time, as each continues with the densities of the previous one.
   if (right || !view_ || jobs_.busy("training lines")) return faint_;
   jobs_.start(
       "training lines",

@@ -14,18 +14,18 @@
 
 namespace wide {
 
-/// A model of the chosen runs as a row.
+/// A row of the table: one model of the chosen runs.
 struct TrainedModel {
   size_t run = 0, model = 0;  // places in `TrainingView::runs`, and in the run
   int64_t key = 0;
   std::string configuration;  // its hyperparameters that differ
   std::optional<double> best, last;
   int64_t best_step = 0;
-  size_t alike = 0;              // models of its configuration that were not pruned; 0: it was
+  size_t alike = 0;              // unpruned models of its configuration; 0 if it was pruned itself
   std::optional<double> spread;  // standard deviation of their best values
 };
 
-/// A column of the table of models. `key`: of a hyperparameter.
+/// A column of the table of models. `key`: a hyperparameter.
 struct ModelColumn {
   enum class Kind { run, model, hyperparameter, fold, status, best, at, last, spread, alike };
   Kind kind = Kind::model;
@@ -33,12 +33,12 @@ struct ModelColumn {
   bool number() const { return kind != Kind::status; }
 };
 
-/// The chosen runs as they were read last, and all that is drawn up from them.
+/// The chosen runs as last read, with everything computed from them.
 struct TrainingView {
   Runs runs;
   CurvesFigure figure;
   std::vector<std::string> metrics, differing;  // names
-  std::string compared;                         // what models are compared by
+  std::string compared;                         // the metric that models are compared by
   bool more_is_better = false;
   std::vector<TrainedModel> models;
   std::vector<ModelColumn> columns;
@@ -47,7 +47,7 @@ struct TrainingView {
   std::optional<double> number(const TrainedModel& model, size_t column) const;
 };
 
-/// All that the panels show of the runs.
+/// Computes everything that the panels show of the runs.
 TrainingView training_view(Runs runs, const RunFigureOptions& options);
 /// Places in `view.models` in the order of a column; models without a value come last.
 std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool descending,
@@ -55,7 +55,7 @@ std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool 
 /// The table of these models as CSV with full digits.
 std::string models_csv(const TrainingView& view, const std::vector<size_t>& order);
 
-/// The faint lines as a picture of their own.
+/// The faint lines as an image.
 struct FaintLines {
   std::shared_ptr<const TrainingView> view;
   CurveAxes axes;
@@ -63,11 +63,11 @@ struct FaintLines {
   bool dark = false;
   std::vector<uint32_t> rgba;  // alpha in the highest byte, red in the lowest
   double drawn_ms = 0;         // how long it took, on a thread of its own
-  bool continued = false;      // drawn on from the picture before
+  bool continued = false;      // continued from the previous image
 };
 
-/// Training runs of the store, looked at about once a second while somebody watches: what other
-/// processes train appears and grows.
+/// The store's training runs, read about once a second while a panel shows them, so that runs of
+/// other processes appear and grow.
 class TrainingModel {
  public:
   TrainingModel(Jobs& jobs, std::string db);
@@ -78,7 +78,7 @@ class TrainingModel {
   /// Reads the store when it is time, but not while a trial is `timing`. Returns whether runs are
   /// watched now.
   bool update(double now_s, bool timing);
-  /// The store is another one: nothing is chosen any more.
+  /// The store was replaced: clears the choice of runs.
   void forget();
   /// Reads the store as soon as possible.
   void refresh() { next_s_ = 0; }
@@ -99,16 +99,16 @@ class TrainingModel {
   void light(int64_t key) { lit_ = key == lit_ ? -1 : key; }
 
   /// Asks the chosen run to stop a model, or (-1) itself, at its next evaluation. `said` is called
-  /// with what to tell.
+  /// with a line for the user.
   void stop(int64_t model, std::function<void(const std::string&)> said);
 
-  /// Null until something was read.
+  /// Null until the runs were read.
   std::shared_ptr<const TrainingView> view() const { return view_; }
-  /// Asks for the faint lines, and gives what there is: of the same axes once it is drawn, else
-  /// those of before, or null.
+  /// Starts drawing the faint lines for these axes, and returns the latest image: with these axes
+  /// once it is drawn, before that the previous one or null.
   std::shared_ptr<const FaintLines> faint(const CurveAxes& axes, int width, int height, bool dark);
 
-  /// What was drawn last.
+  /// The image drawn last.
   std::shared_ptr<const FaintLines> drawn() const { return faint_; }
 
  private:

@@ -18,7 +18,7 @@ const std::vector<std::pair<std::string, int32_t TrialRow::*>>& words() {
   return all;
 }
 
-/// Puts the numbers into their order.
+/// Sorts the axis's numbers.
 void sort_numbers(TableAxis* axis) {
   std::vector<size_t> order(axis->numbers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -48,7 +48,7 @@ int32_t number_index(TableAxis* axis, std::map<int64_t, int32_t>* known, int64_t
 
 bool of_shape(const TableAxis& axis) { return !axis.numbers.empty() && axis.name != "N"; }
 
-/// By how much its values differ.
+/// The ratio of the largest to the smallest value.
 double length_of(const TableAxis& axis) { return axis.numbers.back() / axis.numbers.front(); }
 
 }  // namespace

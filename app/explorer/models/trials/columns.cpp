@@ -122,7 +122,7 @@ std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableCo
 
 namespace {
 
-/// The head of a column in CSV: its numbers have no unit beside them.
+/// The head of a column in CSV, with its unit, as the numbers have none.
 std::string csv_head(const TableColumn& column) {
   return column.key + (column.text == time    ? "_ns"
                        : column.text == bytes ? "_bytes"
@@ -130,7 +130,7 @@ std::string csv_head(const TableColumn& column) {
                                               : "");
 }
 
-/// These columns, and those that every row needs, in the table's order.
+/// These columns and those that every CSV file has, in the table's order.
 std::vector<int> csv_columns(const std::vector<int>& shown) {
   std::set<int> all(shown.begin(), shown.end());
   for (const char* key : {"dtype", "device", "mode", "phase", "machine"})

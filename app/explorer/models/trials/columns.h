@@ -13,21 +13,21 @@ struct TableColumn {
   std::string title;  // in the table's head: "over best"
   int32_t TrialRow::*word = nullptr;
   double (*number)(const TrialRow&) = nullptr;  // NaN: none
-  std::string (*text)(double) = nullptr;        // of the number
+  std::string (*text)(double) = nullptr;        // formats the number
   float width = 80;                             // in pixels at 100 %
-  const char* about = "";                       // in plain words
-  bool shown = true;                            // at first
+  const char* about = "";                       // its tooltip
+  bool shown = true;                            // by default
 };
 const std::vector<TableColumn>& columns();
-/// Index, or -1. "median" and the like stand for their columns too.
+/// The index of a column, or -1. Accepts other names such as "median" too.
 int column_index(const std::string& key);
 
-/// As the table shows it.
+/// The text of a cell in the window's table.
 std::string cell_text(const TrialTable& table, const TrialRow& row, const TableColumn& column);
-/// As CSV has it: numbers in full, in nanoseconds and bytes, as in the reports.
+/// The text of a cell in CSV: numbers in full, in nanoseconds and bytes, as in the reports.
 std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableColumn& column);
-/// Head and rows, of these columns and of those without which a number says little: what the case
-/// was, and the interval of each speedup. Heads name the unit, as "time_ns".
+/// CSV with head and rows: these columns, those that identify the case, and the interval of each
+/// speedup. Heads name the unit, such as "time_ns".
 std::string csv_text(const TrialTable& table, const std::vector<uint32_t>& rows,
                      const std::vector<int>& shown);
 

@@ -8,24 +8,24 @@
 
 namespace wide {
 
-/// A trial with what became of it in each of the sweeps that are compared with one; null where it
-/// is not, or was not timed in both.
+/// A trial in each of the sweeps compared with one; nullptr if it is missing there or was not timed
+/// in both.
 struct ComparedLine {
   TrialKey key;
   std::vector<std::optional<ComparedTrial>> changes;
   std::vector<std::optional<StatusChange>> statuses;
   double worst = std::numeric_limits<double>::infinity();
 
-  /// In any of the sweeps: FASTER, SLOWER, or another status.
+  /// Whether it is FASTER, SLOWER or has another status in any of the sweeps.
   bool changed() const;
 };
 
-/// Other statuses first, then the slowest change.
+/// Sorted: changed statuses first, then the largest slowdowns.
 std::vector<ComparedLine> compared_lines(const std::vector<Comparison>& all);
 
-/// "ok to incorrect", as the command has it; "none" where there is no such trial.
+/// "ok to incorrect", as `workbench compare` prints it; "none" for a missing trial.
 std::string status_change_text(const StatusChange& change);
-/// Why nothing can be said of an UNCLEAR trial; "" for any other.
+/// Why a trial is UNCLEAR; "" for any other.
 std::string unclear_text(const ComparedTrial& trial);
 
 }  // namespace wide

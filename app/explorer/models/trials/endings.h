@@ -5,16 +5,16 @@
 
 namespace wide {
 
-/// What a trial's status means to a user of the explorer, whose counts of failures all use it.
+/// The meaning of a trial's status for users; all counts of failures use it.
 enum class Ending {
   right,
   incorrect,
-  failed,       // crashed, or silent for too long
+  failed,       // crashed, or no heartbeat for too long
   left_out,     // unsupported, larger than the memory, or beyond the budget
   not_finished  // cancelled or interrupted: says nothing about the strategy
 };
 Ending ending_of(Status status);
-/// Of a status as the store has it; a word it does not know is a failure.
+/// The ending for a status in the store; an unknown word counts as a failure.
 Ending ending_of(const std::string& status);
 
 }  // namespace wide

@@ -10,7 +10,7 @@
 namespace wide {
 namespace {
 
-/// Words between spaces; quotes keep spaces together.
+/// Splits at spaces, except in quotes.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
@@ -47,7 +47,7 @@ double number_of(const std::string& key, const std::string& text) {
   return value * known->second;
 }
 
-/// For each word of a table whether it holds, or is, one of `wanted`.
+/// For each word of a table, whether it contains, or equals, one of `wanted`.
 std::vector<char> matches(const Words& words, const std::vector<std::string>& wanted, bool whole) {
   std::vector<char> yes(words.size());
   for (size_t i = 0; i < yes.size(); ++i) {
@@ -128,8 +128,8 @@ std::vector<uint32_t> Filter::rows(const TrialTable& table) const {
       return t.how == How::unequal ? !is : is;
     }
     const double value = column.number(row);
-    if (std::isnan(value)) return false;  // what was not measured is neither more nor less
-    // What is shown is rounded: a number typed from the table finds its row.
+    if (std::isnan(value)) return false;  // comparisons never match a missing value
+    // The table rounds: a number typed as shown must find its row.
     const bool same = std::abs(value - t.number) <= 5e-3 * std::abs(t.number);
     switch (t.how) {
       case How::less:

@@ -14,11 +14,11 @@ namespace wide {
 ///   -vmap  -n=1        a minus turns a word around
 class Filter {
  public:
-  /// Throws Error (one line) for what cannot be understood.
+  /// Throws Error (one line) for text that is no filter.
   explicit Filter(const std::string& text = "");
   bool all() const { return terms_.empty(); }
 
-  /// One per table: looks words up once.
+  /// The rows of a table that the filter keeps.
   std::vector<uint32_t> rows(const TrialTable& table) const;
 
  private:

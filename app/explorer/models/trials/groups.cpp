@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// A number as the report has it: 0 where nothing was measured.
+/// A number for the report, which has 0 for values that were not measured.
 double or_zero(double value) { return std::isnan(value) ? 0 : value; }
 
 Timing timing_of(const TrialTable& table, const TrialRow& row) {
@@ -71,7 +71,7 @@ bool repeats(const TrialTable& table) {
   return false;
 }
 
-/// `Apart` of the rows of a table.
+/// `Apart` for the rows of a table.
 class RowsApart {
  public:
   explicit RowsApart(const TrialTable& table) : apart_(machines_of(table), repeats(table)) {
@@ -113,7 +113,7 @@ int64_t Group::place(const TrialTable& table, const TrialRow& row) const {
 }
 
 std::vector<Group> groups_of(const TrialTable& table, const std::string& axis) {
-  // A shape and whether it has the axis: as it stands without.
+  // A shape without the axis, and whether it has the axis.
   std::map<int32_t, std::pair<std::string, bool>> shapes;
   std::map<std::string, int32_t> numbers;
   std::map<int32_t, int32_t> rest;

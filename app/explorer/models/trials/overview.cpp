@@ -21,7 +21,7 @@ class Maker {
     const auto [rows, columns] = matrix_axes(axes);
     const TableAxis* chosen = find_axis(axes, options.columns);
     rows_ = find_axis(axes, options.rows);
-    // What nobody chose stays as suggested, unless the other one took it.
+    // Axes that the user did not choose keep their defaults, unless the other one uses it.
     if (!rows_) rows_ = find_axis(axes, chosen && chosen->name == rows ? columns : rows);
     columns_ = chosen && chosen != rows_ ? chosen
                                          : find_axis(axes, rows_->name == columns ? rows : columns);
@@ -51,7 +51,7 @@ class Maker {
     return at >= 0 && axis.values[static_cast<size_t>(at)] == value;
   }
 
-  /// Baselines stay where a trial of their case does.
+  /// Keeps baselines if a trial of their case is kept.
   void filter() {
     if (options_.filter.empty()) return;
     try {
@@ -76,7 +76,7 @@ class Maker {
     });
   }
 
-  /// What can be held: an axis that all trials have, of the target that is held if one is.
+  /// Finds the axes that can be held: those that all trials (of the held target) have.
   void hold() {
     const TableAxis* targets = find_axis(axes_, "target");
     const auto target = options_.held.find("target");

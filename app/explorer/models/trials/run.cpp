@@ -16,7 +16,7 @@
 namespace wide {
 namespace {
 
-/// The job that prepares a sweep: key of all of them, since only the last one counts.
+/// Key of the jobs that prepare a sweep: only the newest one counts.
 constexpr const char* kStart = "start";
 
 std::vector<std::string> list_of(const std::set<std::string>& names) {
@@ -39,7 +39,7 @@ Preset preset_of(const RunChoices& choices) {
   return preset;
 }
 
-/// The choices that a preset stands for.
+/// The choices that a preset contains.
 RunChoices choices_of(const std::string& name) {
   const Preset p = find_preset(name);
   RunChoices c;
@@ -111,12 +111,12 @@ const char* to_string(RunState state) {
   return names[static_cast<size_t>(state)];
 }
 
-/// Tells the model of the sweep, on the thread that runs it.
+/// Updates the model with the sweep's events, on the sweep's thread.
 class RunModel::Watcher : public SweepObserver {
  public:
   explicit Watcher(RunModel& model) : model_(model) {}
 
-  /// How often the window drew while the case that has just ended was timed.
+  /// How many frames the window drew while the last case was timed.
   int64_t frames() const { return timed_frames_; }
 
   void on_begin(const SweepCase& planned) override {
@@ -191,7 +191,7 @@ class RunModel::Watcher : public SweepObserver {
   int64_t frames_at_ = -1, timed_frames_ = 0;
 };
 
-/// Takes the session back from the other threads before it goes.
+/// Lends the session to other threads; its destructor takes it back before the session ends.
 class RunModel::Lent {
  public:
   explicit Lent(RunModel* model) : model_(model) {}

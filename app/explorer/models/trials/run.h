@@ -13,7 +13,7 @@
 
 namespace wide {
 
-/// What is chosen to run: a preset's choices, changed by hand.
+/// The user's choices for a sweep: those of a preset, changed by hand.
 struct RunChoices {
   std::string preset, name;
   std::set<std::string> targets;
@@ -25,10 +25,10 @@ struct RunChoices {
   bool operator==(const RunChoices&) const = default;
 };
 
-/// The command line that asks for the same.
+/// The command line that runs the same sweep.
 std::string command_of(const RunChoices& choices);
 
-/// What would run, and how long it would take.
+/// What would run, and its estimated time.
 struct RunEstimate {
   std::vector<SweepCase> cases;
   int64_t trials = 0;
@@ -40,7 +40,7 @@ RunEstimate estimate_of(const RunChoices& choices);
 enum class RunState { idle, preparing, running, paused, cancelling, ended };
 const char* to_string(RunState state);
 
-/// Of one target.
+/// The share of one target.
 struct RunShare {
   size_t done = 0, total = 0;
   int incorrect = 0, failed = 0;
@@ -49,16 +49,16 @@ struct RunShare {
 struct RunProgress {
   RunState state = RunState::idle;
   std::string name, doing, error, ended;  // ended: "complete", "cancelled"
-  std::string busy;                       // others used the machine as it began; or ""
-  std::string disturbed;                  // how many cases they disturbed, and what to do; or ""
-  int64_t sweep = 0;                      // its number in the store
-  size_t done = 0, total = 0;             // cases
+  std::string busy;            // which other programs used the machine at the start; or ""
+  std::string disturbed;       // how many cases were disturbed, and what to do; or ""
+  int64_t sweep = 0;           // its number in the store
+  size_t done = 0, total = 0;  // cases
   double elapsed_s = 0, left_s = 0;
   bool timing = false;  // a trial is being timed now
   std::vector<std::pair<std::string, RunShare>> targets;
 };
 
-/// What is left, in words: a duration only where one is known and there is one.
+/// What is left as text, with a duration if it is known.
 std::string left_text(const RunProgress& progress);
 
 /// Runs a sweep on a thread of its own; its trials run in the worker process. One at a time.
@@ -70,11 +70,11 @@ class RunModel {
   // ---- what to run ----
   const std::vector<Preset>& presets() const { return presets_; }
   const RunChoices& choices() const { return choices_; }
-  /// A job then estimates what the choices would take.
+  /// Starts a job that estimates the time of the sweep.
   void set_choices(RunChoices choices);
   void take_preset(const std::string& name);
   const RunEstimate& estimate() const { return estimate_; }
-  /// Whether a job estimates the sweep, be it to show or to run it.
+  /// Whether a job is estimating the sweep, to show it or to run it.
   bool estimating() const;
   /// Estimated seconds of a preset's sweep. The first call starts a job that estimates them; until
   /// it has ended the answer is 0.
@@ -87,15 +87,15 @@ class RunModel {
   /// Continues an interrupted or cancelled sweep of the store, or measures its disturbed cases
   /// again. Reading the store is a job, as for start().
   void resume(int64_t sweep, Resume how = Resume::missing);
-  void pause();  // after the case that runs
+  void pause();  // takes effect after the running case
   void go_on();
   void cancel();
   RunProgress progress() const;
   bool active() const;
-  /// Counts up with every case that is stored.
+  /// Increases with every stored case.
   uint64_t stored() const { return stored_; }
 
-  /// Frames that the window has drawn: how the cases know whether it drew while they were timed.
+  /// Frames drawn by the window, to find out whether it drew while a case was timed.
   std::atomic<int64_t> frames{0};
   std::function<void()> wake = [] {};
 

@@ -4,10 +4,10 @@
 
 namespace wide {
 
-/// A table can have 64 columns, other ones beside these: so many values are shown at most.
+/// The most values shown as columns: ImGui allows 64 columns, and tables have further ones.
 inline constexpr size_t kMostColumns = 56;
 
-/// At most `kMostColumns` of them, evenly chosen, the ends among them.
+/// At most `kMostColumns` of `values`, evenly chosen, first and last included.
 template <class T>
 std::vector<T> thinned(const std::vector<T>& values) {
   if (values.size() <= kMostColumns) return values;

@@ -11,7 +11,7 @@
 namespace wide {
 namespace {
 
-/// The place of every word in the alphabet.
+/// The alphabetical rank of every word.
 std::vector<double> places(const Words& words) {
   std::vector<int32_t> order(words.size());
   std::iota(order.begin(), order.end(), 0);
@@ -29,7 +29,7 @@ std::vector<uint32_t> arrange(const TrialTable& table, const Filter& filter,
   std::vector<uint32_t> rows = filter.rows(table);
   if (sort.empty()) return rows;
   const std::vector<double> place = places(table.words);
-  // The numbers to sort by, row after row; what is missing is the largest either way.
+  // The numbers to sort by, row after row; missing ones come last in both directions.
   const size_t width = sort.size();
   std::vector<double> keys(table.rows.size() * width);
   for (const uint32_t row : rows)
@@ -60,7 +60,7 @@ void TrialsModel::set_table(std::shared_ptr<const TrialTable> table) {
   if (table_)
     total_ = static_cast<size_t>(std::count_if(table_->rows.begin(), table_->rows.end(),
                                                [](const TrialRow& r) { return !r.baseline; }));
-  shown_.clear();  // they are of another table
+  shown_.clear();  // the rows belong to another table
   apply();
 }
 

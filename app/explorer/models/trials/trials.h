@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// What a table is sorted by: columns, the first counts most.
+/// A column to sort by; the first key counts most.
 struct SortKey {
   int column = 0;
   bool descending = false;
@@ -29,12 +29,12 @@ class TrialsModel {
   std::shared_ptr<const TrialTable> shared_table() const { return table_; }
 
   const std::string& filter() const { return history_[now_]; }
-  /// Takes effect when it can be understood; else `error` says why not. Undone by `undo`; what is
-  /// being typed is one step.
+  /// Sets the filter if it is valid; else `error` holds the reason. `undo` takes it back; changes
+  /// with `typing` are one step.
   void set_filter(const std::string& text, bool typing = false);
   void end_typing() { typing_ = false; }
   const std::string& error() const { return error_; }
-  /// The last filter that could be understood: what the rows are shown by.
+  /// The last valid filter, which the shown rows match.
   const std::string& applied() const { return applied_; }
   bool can_undo() const { return now_ > 0; }
   bool can_redo() const { return now_ + 1 < history_.size(); }
