@@ -22,7 +22,7 @@ struct SandboxPolicy {
   std::string driver = "libcuda.so.1";  // the library of the GPU's driver
   double timeout_s = 0;  // longest time without a heartbeat; 0: chosen by the size of the files
 
-  /// The total size of the files in `read`.
+  /// The total size of the files in `read`, for the limits of memory and silence.
   int64_t bytes() const;
 };
 

@@ -14,7 +14,7 @@ struct SweepPart {
   std::vector<int64_t> positions;  // positions of this part's cases in the whole sweep
 };
 
-/// A digest of `cases`.
+/// A digest of `cases`, by which parts of one sweep recognise each other.
 std::string cases_digest(const std::vector<SweepCase>& cases);
 
 /// All of `cases` on each of `machines`, machine after machine in the order of their names.

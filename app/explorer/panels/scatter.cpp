@@ -9,10 +9,9 @@
 namespace wide::scatter_panel {
 namespace {
 
-constexpr double kReach = 8;       // units: the largest distance from the mouse to a point
-constexpr double kManyTimes = 20;  // axes are logarithmic if max / min exceeds this
-
-constexpr size_t kManySpots = 300;
+constexpr double kReach = 8;        // units: the largest distance from the mouse to a point
+constexpr double kManyTimes = 20;   // axes are logarithmic if max / min exceeds this
+constexpr size_t kManySpots = 300;  // more points are drawn as dots
 
 struct Spot {
   const TrainedModel* model = nullptr;

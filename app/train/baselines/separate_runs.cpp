@@ -24,7 +24,7 @@ constexpr int kResamples = 1000;
 
 struct OutOfTime {};
 
-/// A batch size, and the share of all steps that have it.
+/// A step whose batch has one of the sizes that occur, and the share of all steps with that size.
 struct BatchShare {
   int64_t step = 0;
   double share = 1;

@@ -34,7 +34,7 @@ inline constexpr const char* kOwnEpochs = "epochs";
 /// The N models that the options ask for: configurations (`--grid`, lists, `--models`) × seeds ×
 /// folds, in this order. `counts`: other options that give one value for each model, and how many.
 /// `folds` 0: no folds. Throws Error for counts that disagree, for unknown keys, and for keys that
-/// would need another program.
+/// all models share, such as the batch size.
 Configurations configure_models(const TrainOptions& options,
                                 const std::vector<std::pair<std::string, int64_t>>& counts,
                                 int64_t folds, double label_smoothing = 0);
