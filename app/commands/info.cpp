@@ -66,7 +66,7 @@ class Info : public Command {
     fmt::print("GPU         {}\n", no_cuda ? *no_cuda : gpu_text(e));
     const std::vector<std::string> lacks = sandbox_lacks();
     fmt::print("sandbox     {}\n", lacks.empty()
-                                       ? "complete: networks from files are opened without rights"
+                                       ? "complete: networks from files can read named files only"
                                        : fmt::format("{}", fmt::join(lacks, "; ")));
     fmt::print("system      {} on {}\n{}store       {}\n", e.os, e.host, modes, store);
     return 0;

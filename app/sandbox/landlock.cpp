@@ -37,11 +37,10 @@ Ruleset all_of(int version) {
 }
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(
-      fmt::format("[sandbox] Landlock: got {} for {}, expected the rights to be given away; "
-                  "try another kernel",
-                  std::strerror(errno), what),
-      1);
+  throw Error(fmt::format("[sandbox] Landlock: got {} for {}, expected to restrict this process; "
+                          "try another kernel",
+                          std::strerror(errno), what),
+              1);
 }
 
 void allow(int ruleset, const std::string& path, uint64_t access) {

@@ -211,7 +211,7 @@ class Watch {
   void pass_on_words(Silence& silence) {
     if (others_->waiting()) silence.restart();
     const auto words = others_->heard();
-    if (words && !channel_.send({{"words", *words}})) crashed("no ear for what others say");
+    if (words && !channel_.send({{"words", *words}})) crashed("a channel that it does not read");
   }
 
   void pass_on_cancel() {

@@ -85,11 +85,10 @@ class Filter {
   }
   static void check(int result) {
     if (result < 0)
-      throw Error(
-          fmt::format("[sandbox] seccomp: got {}, expected the rights to be given away; try "
-                      "another kernel",
-                      std::strerror(-result)),
-          1);
+      throw Error(fmt::format("[sandbox] seccomp: got {}, expected to restrict this process; try "
+                              "another kernel",
+                              std::strerror(-result)),
+                  1);
   }
 
   std::unique_ptr<void, void (*)(scmp_filter_ctx)> context_;

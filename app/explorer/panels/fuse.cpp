@@ -342,7 +342,7 @@ class FusePanel : public Panel {
     }
     const Interval best = shown_speedup(last, false);
     if (!(best.value > 0)) {
-      ui.text(fmt::format("right at N={}, not timed", last.n));
+      ui.text(fmt::format("correct at N={}, not timed", last.n));
       return;
     }
     const std::string text = fmt::format("{}× over {} at N={}, {}× over loop",

@@ -58,8 +58,8 @@ class SweepsPanel : public Panel {
   std::string search_;
 };
 
-const bool registered = add_panel({"sweeps", "Sweeps", "What has been measured and is kept.",
-                                   Place::left, 1, [] { return std::make_unique<SweepsPanel>(); }});
+const bool registered = add_panel({"sweeps", "Sweeps", "The sweeps in the store.", Place::left, 1,
+                                   [] { return std::make_unique<SweepsPanel>(); }});
 
 }  // namespace
 }  // namespace wide::sweeps_panel
