@@ -104,13 +104,15 @@ TEST_F(Choices, GoByTheCallWhereWhatAppliesDiffersWithN) {
   EXPECT_EQ(shown(*model, "aten::erfinv"), "/vmap");
   EXPECT_EQ(shown(*model, "aten::lgamma"), "planted_either/many");
   EXPECT_EQ(shown(*model, "aten::digamma"), "planted_same/two");
-  EXPECT_EQ(model->differences(),
-            (std::vector<std::string>{
-                "node 1, aten::erfinv: runs as planted_small/small, which all models at once do "
-                "not take: shown as vmap, [small] models: got 6, expected at most 2; try fewer",
-                "node 4, aten::lgamma: runs as planted_either/few, which all models at once do "
-                "not take: shown as planted_either/many, [few] models: got 6, expected at most 2; "
-                "try fewer"}));
+  EXPECT_EQ(
+      model->differences(),
+      (std::vector<std::string>{
+          "node 1, aten::erfinv: runs as planted_small/small, which does not apply to "
+          "all models at once: shown as vmap, [small] models: got 6, expected at most 2; try fewer",
+          "node 4, aten::lgamma: runs as planted_either/few, which does not apply to "
+          "all models at once: shown as planted_either/many, [few] models: got 6, expected at most "
+          "2; "
+          "try fewer"}));
   const Tensors expected = in_double(record_single(network, ensemble), ensemble);
   EXPECT_LT(max_relative_error(model->run(ensemble.tensors), expected), 1e-5);
   EXPECT_LT(max_relative_error(interpret(model->program(), ensemble.tensors), expected), 1e-5);

