@@ -6,7 +6,7 @@ import inspect
 import io
 import logging
 import os
-import types
+import sys
 import warnings
 
 import torch
@@ -102,21 +102,35 @@ def with_loss(model, loss, columns, more):
     return twin, added
 
 
-def asks_for_its_form(model):
-    """Whether code other than PyTorch's layers reads `self.training` (the user's, or spectral_norm's): then the evaluation
-    form must be exported separately."""
-    def reads(code):
-        return "training" in code.co_names or any(isinstance(c, types.CodeType) and reads(c) for c in code.co_consts)
+LAYERS = os.path.dirname(nn.modules.__file__)
 
-    for module in model.modules():
-        for cls in type(module).__mro__:
-            if cls.__module__.startswith("torch.nn.modules.") or cls is object:
-                continue
-            for value in vars(cls).values():
-                function = getattr(value, "__func__", value)
-                if isinstance(function, types.FunctionType) and reads(function.__code__):
-                    return True
-    return False
+
+def asks_for_its_form(model, sample):
+    """Whether code other than PyTorch's layers reads `training` (the user's, or spectral_norm's) of a module in a call on
+    `sample`: then the evaluation form must be exported separately."""
+    asked = []
+
+    def watched():
+        def get(module):
+            asked.append(not sys._getframe(1).f_code.co_filename.startswith(LAYERS))
+            return vars(module)["training"]
+
+        return property(get, lambda module, value: vars(module).update(training=value))
+
+    own = copy.deepcopy(model)
+    arguments, named = _arguments(own, sample)
+    try:
+        for training in (own.training, False):
+            own.train(training)
+            for module in own.modules():
+                module.__class__ = type(type(module).__name__, (type(module),), {"training": watched()})
+            with untouched_randomness(0), torch.no_grad(), quiet():
+                own(*arguments, **named)
+            for module in own.modules():
+                module.__class__ = type(module).__bases__[0]
+    except Exception:  # it cannot be told
+        return True
+    return any(asked)
 
 
 def has_its_own_buffers(model):
@@ -140,13 +154,17 @@ def _refuse_assigned_buffers(model, arguments, named, train):
                      "a change in place", f"self.{name}.copy_(...)")
 
 
+def _arguments(model, sample):
+    """The arguments of forward, by position as far as the sample has its order, then by name."""
+    positions = list(inspect.signature(model.forward).parameters)
+    first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), len(sample))
+    return tuple(sample.values())[:first], dict(list(sample.items())[first:])
+
+
 def export(model, sample, path, train):
     """Writes a torch.export file with a dynamic batch size, or with that of `sample` if the network is fixed to it, tensors by
     forward's arguments. Returns how many results forward has."""
-    positions = list(inspect.signature(model.forward).parameters)
-    first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), len(sample))
-    arguments = tuple(sample.values())[:first]
-    named = dict(list(sample.items())[first:])
+    arguments, named = _arguments(model, sample)
     _refuse_assigned_buffers(model, arguments, named, train)
     dims = [torch.export.Dim("batch", min=1), torch.export.Dim.AUTO]
     flags = {module: module.training for module in model.modules()}

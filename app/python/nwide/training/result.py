@@ -15,7 +15,7 @@ from ..store import default_path
 from . import program, ranks, tensor_files
 from .network import Source
 from .rows import Meaning, Reader
-from .scores import greedy, scores_of
+from .scores import greedy, loss_of, scores_of
 from .steering import Steering
 
 KEPT = "python.json"  # facts about a run that only Python knows, stored beside its report
@@ -35,7 +35,7 @@ class Part:
 
     def measure(self):
         """Computes the metrics given as functions of (output, target) for each model on the validation rows."""
-        rows, targets = validation_rows(self)
+        rows, targets, _ = validation_rows(self)
         outputs = self.predict(rows, apply="none")
         values = {name: [float(function(output, targets)) for output in outputs] for name, function in self.functions.items()}
         self.kept["metrics"] = {"step": self.report["run"]["step"], "values": values}
@@ -285,11 +285,13 @@ class Run:
         may be chosen several times and counts so."""
         if type(k) is not int or k < 1:
             fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
-        answers, targets = [], None
+        answers, targets, weights = [], None, None
         for part in self.parts:
-            rows, targets = validation_rows(part)
+            rows, targets, weights = validation_rows(part)
             answers.append(part.predict(rows))
-        picks = greedy(self.parts[0].report["loss"], torch.cat(answers), targets, k)
+        smoothing = [part.report["models"][i]["hyperparameters"].get("label_smoothing", 0.0) for part, i in self._places]
+        score = loss_of(self.parts[0].report["loss"], sum(smoothing) / len(smoothing))
+        picks = greedy(score, torch.cat(answers), targets, weights, k)
         indices = list(dict.fromkeys(picks))
         return Selection([self._places[i] for i in indices], indices, [picks.count(i) / len(picks) for i in indices])
 
@@ -364,7 +366,7 @@ def _frame(rows):
 
 
 def validation_rows(part):
-    """The validation rows' columns, in the form for `predict`, and their targets."""
+    """The validation rows' columns, in the form for `predict`, their targets, and their weights or None."""
     split, kept = part.kept.get("validation"), part.kept
     if not part.folder or split is None:
         fail("ensemble", "rows", "a run without the same validation rows for all models, or not begun in Python",
@@ -377,7 +379,8 @@ def validation_rows(part):
     target = kept["meaning"]["target"] if "loss_columns" in kept else part.report["data"]["columns"]["target"]
     if len(target) != 1:
         fail("ensemble", "target", f"{len(target)} columns", "one that losses are told from", "a loss by name")
-    return columns, columns[target[0]]
+    weight = part.report["data"]["columns"]["weight"]
+    return columns, columns[target[0]], columns[weight[0]].double() if weight else None
 
 
 def read_report(folder):

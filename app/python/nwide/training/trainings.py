@@ -283,7 +283,7 @@ class Training:
         stem += f"-{self.number}" if self.chosen else ""
         path = self._file(f"{stem}.pt2")
         results = export(model, sample, path, train=True)
-        if any(m.training for m in first.modules()) and (asks_for_its_form(first) or has_its_own_buffers(first)):
+        if any(m.training for m in first.modules()) and (asks_for_its_form(model, sample) or has_its_own_buffers(first)):
             other = self._file(f"{stem}-eval.pt2")
             export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")

@@ -1,0 +1,131 @@
+"""What validation numbers and ensembles belong to: the evaluation form of the network, and the run's own loss."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import functools  # noqa: E402
+import tempfile  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+def wrapped(function):
+    @functools.wraps(function)
+    def call(*arguments):
+        return function(*arguments)
+    return call
+
+
+def trebled_in_training(module, x):
+    return x * 3 if module.training else x
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 1)
+
+
+class Plain(Base):
+    def forward(self, x):
+        return self.a(x) * 3 if self.training else self.a(x)
+
+
+class Decorated(Base):
+    @wrapped
+    def forward(self, x):
+        return self.a(x) * 3 if self.training else self.a(x)
+
+
+class ByProperty(Base):
+    @property
+    def noisy(self):
+        return self.training
+
+    def forward(self, x):
+        return self.a(x) * 3 if self.noisy else self.a(x)
+
+
+class ByName(Base):
+    def forward(self, x):
+        return self.a(x) * 3 if getattr(self, "training") else self.a(x)
+
+
+class ByHelper(Base):
+    def forward(self, x):
+        return trebled_in_training(self.a, self.a(x))
+
+
+class Folder(unittest.TestCase):
+    def train(self, *arguments, **options):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return nw.train(*arguments, save=os.path.join(folder.name, "run"), threads=1, quiet=True, no_store=True, **options)
+
+
+class Forms(Folder):
+    def test_validation_numbers_are_those_of_the_evaluation_form(self):
+        torch.manual_seed(0)
+        x = torch.randn(60, 4)
+        y = x[:, :1] * 2
+        for net in (Plain, Decorated, ByProperty, ByName, ByHelper):
+            run = self.train(net, data=(x, y), validation=(x, y), epochs=2, lr=0.02, seeds=2)
+            for told, model in zip(run.table.loss, run.models):
+                with self.subTest(net.__name__):
+                    self.assertAlmostEqual(told, F.mse_loss(model(x), y).item(), delta=1e-5 * told)
+
+
+def greedy(score, answers, k):
+    """The choice spelt out: the model that makes the mean answer's loss least, k times; the best length of these."""
+    picks, best = [], (float("inf"), 0)
+    for count in range(1, k + 1):
+        losses = [score(torch.stack([answers[i] for i in [*picks, j]]).mean(0)).item() for j in range(len(answers))]
+        picks.append(min(range(len(answers)), key=losses.__getitem__))
+        best = min(best, (min(losses), count))
+    return picks[:best[1]]
+
+
+class Ensembles(Folder):
+    def chosen(self, loss, outputs, y, yv, answer, score):
+        torch.manual_seed(1)
+        run = self.train(lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs)), data=(self.x, y),
+                       validation=(self.xv, yv), loss=loss, lr=[3e-3, 1e-2, 3e-2, 0.1], seeds=2, epochs=4)
+        with torch.no_grad():
+            answers = [answer(m.double()(self.xv.double())) for m in run.models]
+        picks, found = greedy(score, answers, 5), run.ensemble(5)
+        self.assertEqual(dict(zip(found.indices, found.weights)), {i: picks.count(i) / len(picks) for i in picks}, loss)
+
+    def test_they_minimise_the_loss_of_the_run(self):
+        g = torch.Generator().manual_seed(1)
+        self.x, self.xv = torch.randn(150, 4, generator=g), torch.randn(40, 4, generator=g)
+
+        def value(x):
+            return x[:, :1] * 3 + x[:, 1:2] ** 3 * 2
+
+        def classes(x):
+            return (x[:, 0] * 2).round().clamp(-1, 1).long() + 1
+
+        y, yv = classes(self.x), classes(self.xv)
+        for keys, own in (("ignore_index=0", {"ignore_index": 0}), ("label_smoothing=0.4", {"label_smoothing": 0.4}),
+                          ("weight=1,20,1", {"weight": torch.tensor([1.0, 20.0, 1.0]).double()})):
+            self.chosen(f"cross_entropy:{keys}", 3, y, yv, lambda o: o.softmax(-1),
+                        lambda p, own=own: F.cross_entropy(p.log(), yv, **own))
+        self.chosen("huber:delta=0.1", 1, value(self.x), value(self.xv), lambda o: o,
+                    lambda p: F.huber_loss(p, value(self.xv).double(), delta=0.1))
+        yv = (value(self.xv) > 2).double()
+        self.chosen("bce_with_logits:pos_weight=9", 1, (value(self.x) > 2).float(), yv.float(), torch.sigmoid,
+                    lambda p: F.binary_cross_entropy_with_logits(torch.logit(p), yv, pos_weight=torch.tensor(9.0)))
+
+
+if __name__ == "__main__":
+    unittest.main()
