@@ -250,7 +250,7 @@ class Cli(unittest.TestCase):
         for row in (r"linear\.B +the sweep's +samples", r"linear\.T +none: x is \[B, D\] +steps",
                     r"linear\.O +D +features out"):
             self.assertRegex(text, row)
-        self.assertRegex(workbench("list", "attention").stdout, r"attention\.causal +0 +1: no step looks")
+        self.assertRegex(workbench("list", "attention").stdout, r"attention\.causal +0 +1: causal, no step attends")
         axes = {a["name"]: a for a in json.loads(workbench("list", "lstm", "--json").stdout)["axes"]}
         self.assertEqual((axes["layers"]["otherwise"], axes["layers"]["derived"]), (1, None))
         self.assertEqual((axes["H"]["otherwise"], axes["H"]["derived"]), (None, None))

@@ -109,7 +109,7 @@ void Plan::execute(Step& step) {
 
 void Plan::place_arena() {
   char* const at = memory_->data();
-  WIDE_ASSERT(at != nullptr || in_arena_.empty(), "an arena without memory");
+  WIDE_ASSERT(at != nullptr || arena_bytes_ == 0, "an arena without memory");
   if (at == arena_at_) return;
   for (auto& [window, offset] : in_arena_) window.point_at(at + offset);
   arena_at_ = at;
