@@ -28,9 +28,12 @@ class _Attributes(Comparison):
         self.paths = {id(m): path for one in (first, model) for path, m in one.named_modules()}
 
     def alike(self, a, b):
-        """`same` but for tensors, whose values are the models' own or are checked by check_kept_apart."""
+        """`same` but for tensors, whose values are the models' own or, also those of unregistered modules, are checked by
+        check_kept_apart."""
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
             return True
+        if isinstance(a, nn.Module) and isinstance(b, nn.Module) and not {id(a), id(b)} & self.paths.keys():
+            return not self.classes(kind(a), kind(b)) and a.extra_repr() == b.extra_repr()
         if type(a) is type(b) and isinstance(a, (list, tuple)):
             return len(a) == len(b) and all(map(self.alike, a, b))
         if type(a) is type(b) and isinstance(a, dict):
@@ -52,9 +55,14 @@ class _Attributes(Comparison):
 
 def _compared(module):
     """A submodule's attributes that are compared. Those of nn.Module itself are left out but for hooks; of other private ones,
-    which may be caches, functions and plain values remain."""
-    found = {name: value for name, value in vars(module).items() if name not in _REGISTERED and
-             (not name.startswith("_") or isinstance(value, PLAIN[:6]) or callable(value) and not isinstance(value, nn.Module))}
+    which may be caches, functions and plain values remain, except those of PyTorch's classes."""
+    def told(name, value):
+        if not name.startswith("_"):
+            return True
+        plain = isinstance(value, PLAIN[:6]) or callable(value) and not isinstance(value, nn.Module)
+        return plain and not type(module).__module__.startswith("torch.")
+
+    found = {name: value for name, value in vars(module).items() if name not in _REGISTERED and told(name, value)}
     for name in ("_forward_pre_hooks", "_forward_hooks"):
         found[name] = list(vars(module)[name].values())
     return found

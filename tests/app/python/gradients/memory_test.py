@@ -51,8 +51,8 @@ def series():
 
 # Network, number of models, one model's input, and how much of what separate modules take is allowed. On top comes what the last
 # gradients are made of, of more models at once than one, and the sample that the module was compiled with.
-NETWORKS = {"layers": (layers, 23, (24, 40), 1.1), "images": (images, 11, (8, 3, 14, 14), 1.15), "series": (series, 7, (12, 6, 64), 1.2),
-            "sequences": (Sequences, 5, (3, 192, 24), 1.5)}
+NETWORKS = {"layers": (layers, 23, (24, 40), 1.2), "images": (images, 11, (8, 3, 14, 14), 1.4), "series": (series, 7, (12, 6, 64), 1.65),
+            "sequences": (Sequences, 5, (3, 192, 24), 1.75)}
 
 
 def separate(make, n, x, y):
@@ -69,7 +69,7 @@ def separate(make, n, x, y):
 
 
 def wide(make, n, x, y):
-    module = nw.compile([make() for _ in range(n)], x[0])
+    module = nw.compile([make() for _ in range(n)], x[0], options=nw.Options(tune=False))  # tuning would choose by the clock
     optimizer, loss = nw.optim.Adam(module, lr=1e-3), nw.per_model(F.cross_entropy)
 
     def step():

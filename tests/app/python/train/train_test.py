@@ -20,7 +20,7 @@ from torch.nn.utils import parametrizations  # noqa: E402
 
 import nwide as nw  # noqa: E402
 from nwide.training import Selection, tensor_files  # noqa: E402
-from nwide.training.scores import greedy  # noqa: E402
+from nwide.training.scores import greedy, loss_of  # noqa: E402
 
 
 class Numbers(Runs):
@@ -233,7 +233,7 @@ class Numbers(Runs):
                 picks.append(min(range(9), key=tried.__getitem__))
                 losses.append(min(tried))
             self.assertGreater(losses.index(min(losses)), 1)
-            self.assertEqual(greedy(loss, answers, targets, 6), picks[:losses.index(min(losses)) + 1])
+            self.assertEqual(greedy(loss_of(loss), answers, targets, None, 6), picks[:losses.index(min(losses)) + 1])
 
     def test_programs_one_after_the_other(self):
         x, y = rows()
@@ -273,8 +273,8 @@ class Numbers(Runs):
         expected = separate(start(4), x, y, x, y, 0.1, epochs=1, batch=53)[0][0][0]
         self.assertTrue(all(abs(loss - expected) < 1e-9 for loss in run.table["train_loss"]))
         other = start(3, width=4)
-        self.refused("[train] a.weight of model 1: got torch.float32 (4, 5), expected torch.float32 (7, 5) as in model 0; try models of "
-                     "one architecture", lambda: self.train([models[0], other], data=(x, y), lr=[1e-3, 1e-2], save="two"))
+        self.refused("[train] a of model 1: got in_features=5, out_features=4, bias=True, expected in_features=5, out_features=7, "
+                     "bias=True as in model 0; try models of one architecture", lambda: self.train([models[0], other], data=(x, y), lr=[1e-3, 1e-2], save="two"))
         self.refused("[train] models: got 3 modules, expected 2, as many as the other arguments make; "
                      "try as many of each", lambda: self.train(models, data=(x, y), lr=[1e-3, 1e-2], save="two"))
 
