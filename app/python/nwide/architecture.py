@@ -57,6 +57,8 @@ def _compared(module):
     """A submodule's attributes that are compared. Those of nn.Module itself are left out but for hooks; of other private ones,
     which may be caches, functions and plain values remain, except those of PyTorch's classes."""
     def told(name, value):
+        if type(module).__module__.startswith("torch._dynamo"):  # torch.compile's: the module inside is compared
+            return False
         if not name.startswith("_"):
             return True
         plain = isinstance(value, PLAIN[:6]) or callable(value) and not isinstance(value, nn.Module)
