@@ -26,7 +26,7 @@ struct RangeProgram {
 using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t begin, int64_t n)>;
 
 /// Executors that share arenas must not run at the same time.
-Arenas make_arenas(int threads);
+Arenas make_arenas(int threads, bool kept = true);  // as ArenaMemory says
 int64_t bytes_of(const Arenas& arenas);
 
 struct ExecutorOptions {
@@ -80,11 +80,6 @@ class Executor {
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
   /// One call: the ranges that each thread ran, and their steps.
   TimelineCall timeline(const Tensors& bound, const Tensors& results);
-
-  /// Keeps the arenas where they are, as captured graphs need it.
-  std::unique_ptr<ArenaLease> hold_arenas() const {
-    return std::make_unique<ArenaLease>(options_.arenas);
-  }
 
   int ranges() const { return static_cast<int>(ranges_.size()); }
   int64_t models_at_a_time() const { return ranges_.back().n; }  // in the longest ranges

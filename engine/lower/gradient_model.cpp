@@ -34,7 +34,7 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
     : what_(what),
       n_(ensemble.n),
       shared_(ensemble.shared),
-      arenas_(make_arenas(options.threads)),
+      arenas_(make_arenas(options.threads, /*kept=*/false)),
       forward_(make_forward(ensemble, options, whole)),
       backward_(make_backward(ensemble, options)) {
   place_saved();

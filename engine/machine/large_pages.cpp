@@ -14,7 +14,7 @@
 namespace wide {
 namespace {
 
-constexpr uintptr_t kLarge = uintptr_t{2} << 20;
+constexpr auto kLarge = static_cast<uintptr_t>(kLargePage_bytes);
 
 uintptr_t rounded_up(uintptr_t address, uintptr_t to) { return (address + to - 1) / to * to; }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/machine/large_pages.h"
+
 namespace wide {
 namespace {
 
@@ -70,8 +72,10 @@ void ArenaMemory::reserve(int64_t bytes, c10::Device device) {
 ArenaLease::ArenaLease(const Arenas& arenas) {
   for (const auto& arena : arenas)
     if (arena->bytes_ > 0 && !arena->block_.defined()) {
-      arena->block_ = at::empty({arena->bytes_}, at::kByte);
-      taken_.push_back(arena);
+      const bool kept = arena->kept_ && arena->bytes_ >= kLargePage_bytes;
+      arena->block_ =
+          kept ? empty_to_keep({arena->bytes_}, at::kByte) : at::empty({arena->bytes_}, at::kByte);
+      if (!kept) taken_.push_back(arena);
     }
 }
 

@@ -36,9 +36,12 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent
                   const std::vector<BufferPlace>& fixed = {});
 
 /// One block of memory for plans that never run at the same time; as large as the largest of their
-/// arenas. On the CPU it is there while an ArenaLease is, on other devices always.
+/// arenas. On the CPU it is allocated by the first ArenaLease, on other devices at once.
 class ArenaMemory {
  public:
+  /// `kept`: from kLargePage_bytes on, the memory stays for later calls. Otherwise, on the CPU, it
+  /// is freed with the lease that allocated it; allocating little memory again takes no time.
+  explicit ArenaMemory(bool kept = true) : kept_(kept) {}
   void reserve(int64_t bytes, c10::Device device);
   /// Its address, which may be another in the next lease: plans look it up before each run.
   char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }
@@ -46,6 +49,7 @@ class ArenaMemory {
 
  private:
   friend class ArenaLease;
+  const bool kept_;
   int64_t bytes_ = 0;
   at::Tensor block_;
 };
@@ -53,11 +57,10 @@ class ArenaMemory {
 /// One for each thread.
 using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
 
-/// While it lives the arenas have memory, so that between calls nothing is held for nothing. What
-/// was freed last is what the allocator gives first.
+/// While it exists, the arenas have memory.
 class ArenaLease {
  public:
-  explicit ArenaLease(const Arenas& arenas);  // those that have none yet
+  explicit ArenaLease(const Arenas& arenas);
   ~ArenaLease();
   ArenaLease(const ArenaLease&) = delete;
   ArenaLease& operator=(const ArenaLease&) = delete;
