@@ -92,9 +92,9 @@ std::vector<std::string> lanes_of(const ProgramRan& call) {
 
 }  // namespace
 
-Arenas make_arenas(int threads, bool kept) {
+Arenas make_arenas(int threads) {
   Arenas arenas;
-  for (int t = 0; t < threads; ++t) arenas.push_back(std::make_shared<ArenaMemory>(kept));
+  for (int t = 0; t < threads; ++t) arenas.push_back(std::make_shared<ArenaMemory>());
   return arenas;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/error.h"
 #include "engine/lower/memory/plain_memory.h"
+#include "engine/machine/large_pages.h"
 
 namespace wide {
 namespace {
@@ -34,7 +35,7 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
     : what_(what),
       n_(ensemble.n),
       shared_(ensemble.shared),
-      arenas_(make_arenas(options.threads, /*kept=*/false)),
+      arenas_(make_arenas(options.threads)),
       forward_(make_forward(ensemble, options, whole)),
       backward_(make_backward(ensemble, options)) {
   place_saved();
@@ -82,6 +83,8 @@ void GradientModel::place_saved() {
     }
 }
 
+GradientModel::~GradientModel() { free_unused_memory(); }
+
 ExecutorOptions GradientModel::with_arenas(ExecutorOptions options) const {
   options.arenas = arenas_;
   return options;
@@ -120,7 +123,7 @@ Executor GradientModel::make_backward(const Ensemble& ensemble,
 
 Tensor GradientModel::new_gradient(size_t result) const {
   const Value& v = what_->form().value(what_->form().bound[of()[results_of_[result]]]);
-  return at::empty(wide_sizes(n_, v.sizes), v.dtype);
+  return empty_to_reuse(wide_sizes(n_, v.sizes), v.dtype);
 }
 
 char* GradientModel::saved_at(const Saved& saved, const RangeAt& at, size_t k) const {
@@ -152,9 +155,9 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   Saved saved;
   for (size_t k = 0; k < saves_in_.size(); ++k)
     saved.push_back(saves_in_[k] ? new_gradient(k) : Tensor());
-  saved.push_back(at::empty({block_bytes_}, at::kByte));
+  saved.push_back(empty_to_reuse({block_bytes_}, at::kByte));
   Tensors results;
-  for (const Value& v : results_) results.push_back(at::empty(v.sizes, v.dtype));
+  for (const Value& v : results_) results.push_back(empty_to_reuse(v.sizes, v.dtype));
   const auto outputs = static_cast<std::ptrdiff_t>(what_->outputs());
   made.outputs.assign(results.begin(), results.begin() + outputs);
   made.updates.assign(results.begin() + outputs, results.end());

@@ -72,15 +72,14 @@ void ArenaMemory::reserve(int64_t bytes, c10::Device device) {
 ArenaLease::ArenaLease(const Arenas& arenas) {
   for (const auto& arena : arenas)
     if (arena->bytes_ > 0 && !arena->block_.defined()) {
-      const bool kept = arena->kept_ && arena->bytes_ >= kLargePage_bytes;
-      arena->block_ =
-          kept ? empty_to_keep({arena->bytes_}, at::kByte) : at::empty({arena->bytes_}, at::kByte);
-      if (!kept) taken_.push_back(arena);
+      arena->block_ = empty_to_reuse({arena->bytes_}, at::kByte);
+      taken_.push_back(arena);
     }
 }
 
+// In reverse, so that in the next call each thread gets the memory that is in its cache.
 ArenaLease::~ArenaLease() {
-  for (const auto& arena : taken_) arena->block_.reset();
+  for (auto arena = taken_.rbegin(); arena != taken_.rend(); ++arena) (*arena)->block_.reset();
 }
 
 }  // namespace wide

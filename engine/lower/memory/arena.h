@@ -36,12 +36,9 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent
                   const std::vector<BufferPlace>& fixed = {});
 
 /// One block of memory for plans that never run at the same time; as large as the largest of their
-/// arenas. On the CPU it is allocated by the first ArenaLease, on other devices at once.
+/// arenas. On the CPU it exists while an ArenaLease does, on other devices always.
 class ArenaMemory {
  public:
-  /// `kept`: from kLargePage_bytes on, the memory stays for later calls. Otherwise, on the CPU, it
-  /// is freed with the lease that allocated it; allocating little memory again takes no time.
-  explicit ArenaMemory(bool kept = true) : kept_(kept) {}
   void reserve(int64_t bytes, c10::Device device);
   /// Its address, which may be another in the next lease: plans look it up before each run.
   char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }
@@ -49,7 +46,6 @@ class ArenaMemory {
 
  private:
   friend class ArenaLease;
-  const bool kept_;
   int64_t bytes_ = 0;
   at::Tensor block_;
 };
@@ -57,7 +53,7 @@ class ArenaMemory {
 /// One for each thread.
 using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
 
-/// While it exists, the arenas have memory.
+/// While it exists, the arenas have memory. Between calls others can use it (empty_to_reuse).
 class ArenaLease {
  public:
   explicit ArenaLease(const Arenas& arenas);

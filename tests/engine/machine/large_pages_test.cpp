@@ -3,6 +3,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "engine/device.h"
 #include "tests/engine/large_pages.h"
 
@@ -12,6 +18,13 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t kMegabyte = 1 << 20;
+
+int64_t mapped_megabytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("VmSize:", 0) == 0) return std::stol(line.substr(7)) / 1024;
+  return -1;
+}
 
 TEST(LargePages, WhatIsKeptBeginsWithOne) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
@@ -46,17 +59,68 @@ TEST(LargePages, WhatIsKeptMayBeEnlarged) {
 
 /// Every page that was mapped goes with its tensor.
 TEST(LargePages, MemoryEndsWithItsTensor) {
-  const auto mapped_kilobytes = [] {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-      if (line.rfind("VmSize:", 0) == 0) return std::stol(line.substr(7));
-    return -1L;
-  };
   const auto once = [] { empty_to_keep({5 * kMegabyte + 13}, at::kByte).fill_(1); };
   once();
-  const long before = mapped_kilobytes();
+  const int64_t before = mapped_megabytes();
   for (int i = 0; i < 20; ++i) once();
-  EXPECT_LT(mapped_kilobytes() - before, 2 * kMegabyte / 1024);
+  EXPECT_LT(mapped_megabytes() - before, 2);
+}
+
+TEST(ReusedMemory, GoesFromAFreedTensorToTheNextThatFits) {
+  free_unused_memory();
+  const void* const first = empty_to_reuse({7, kMegabyte}, at::kByte).fill_(1).data_ptr();
+  const Tensor smaller = empty_to_reuse({3, kMegabyte}, at::kShort);
+  EXPECT_EQ(smaller.data_ptr(), first);
+  EXPECT_TRUE(smaller.is_contiguous());
+  EXPECT_NE(empty_to_reuse({7, kMegabyte}, at::kByte).data_ptr(), first);  // `smaller` is in use
+}
+
+/// The block freed last, so that a stack of tensors finds the memory of the one before.
+TEST(ReusedMemory, OfTheSameSizeTheLastIsTakenFirst) {
+  free_unused_memory();
+  Tensor a = empty_to_reuse({5 * kMegabyte}, at::kByte),
+         b = empty_to_reuse({5 * kMegabyte}, at::kByte);
+  const void *const of_a = a.data_ptr(), *const of_b = b.data_ptr();
+  b.reset();
+  a.reset();
+  a = empty_to_reuse({5 * kMegabyte}, at::kByte);
+  b = empty_to_reuse({5 * kMegabyte}, at::kByte);
+  EXPECT_EQ(a.data_ptr(), of_a);
+  EXPECT_EQ(b.data_ptr(), of_b);
+}
+
+TEST(ReusedMemory, IsNeverMoreThanWasUsedAtTheSameTime) {
+  free_unused_memory();
+  const int64_t before = mapped_megabytes();
+  for (int64_t megabytes = 100; megabytes > 2; megabytes = megabytes * 2 / 3)  // none fits the next
+    empty_to_reuse({megabytes, kMegabyte}, at::kByte).fill_(1);
+  EXPECT_GT(mapped_megabytes() - before, 30);
+  EXPECT_LT(mapped_megabytes() - before, 102);
+  free_unused_memory();
+  EXPECT_LT(mapped_megabytes() - before, 2);
+}
+
+TEST(ReusedMemory, IsFreedWhereItIsLongUnused) {
+  free_unused_memory();
+  const int64_t before = mapped_megabytes();
+  empty_to_reuse({50, kMegabyte}, at::kByte).fill_(1);
+  for (int i = 0; i < 300; ++i) empty_to_reuse({3, kMegabyte}, at::kByte);
+  EXPECT_LT(mapped_megabytes() - before, 5);
+}
+
+TEST(ReusedMemory, IsSafeWhereThreadsTakeAndFree) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&wrong, t] {
+      for (int i = 0; i < 200; ++i) {
+        const Tensor mine = empty_to_reuse({2 + (i + t) % 3, kMegabyte}, at::kByte).fill_(t);
+        wrong += !mine.eq(t).all().item<bool>();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  free_unused_memory();
 }
 
 TEST(LargePages, AreCountedWithWhatElseIsAllocated) {
@@ -67,6 +131,11 @@ TEST(LargePages, AreCountedWithWhatElseIsAllocated) {
     empty_to_keep({3 * kMegabyte}, at::kByte);
   });
   EXPECT_EQ(peak, 9 * kMegabyte);
+  free_unused_memory();
+  const auto twice = [] {
+    for (int i = 0; i < 2; ++i) empty_to_reuse({8 * kMegabyte}, at::kByte);
+  };
+  EXPECT_EQ(count_peak_bytes(at::kCPU, twice), 8 * kMegabyte);  // what is unused is not counted
 }
 
 }  // namespace
