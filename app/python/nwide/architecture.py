@@ -1,5 +1,6 @@
 """Checks that N models have one architecture, and finds the tensors in which they differ."""
 
+import itertools
 import types
 
 import torch
@@ -11,7 +12,6 @@ from .classes import Comparison, difference, place
 from .errors import fail
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
-
 
 _REGISTERED = frozenset(vars(nn.Module()))  # names of nn.Module's own
 
@@ -25,6 +25,8 @@ class _Attributes(Comparison):
 
     def __init__(self, first, model):
         super().__init__()
+        self.inside = False  # whether it is of a function, which copies of a model share with it
+        self.holds = False  # whether a function holds its model
         self.paths = {id(m): path for one in (first, model) for path, m in one.named_modules()}
 
     def alike(self, a, b):
@@ -42,10 +44,20 @@ class _Attributes(Comparison):
 
     def same(self, a, b):
         if isinstance(a, nn.Module) and (id(a) in self.paths or id(b) in self.paths):
-            return self.paths.get(id(a)) == self.paths.get(id(b))
+            self.holds = self.holds or self.inside and a is not b
+            return self.paths.get(id(a)) == self.paths.get(id(b)) and not self.holds
+        if isinstance(a, (set, frozenset)) and isinstance(b, (set, frozenset)):
+            return a == b or {self.paths.get(id(x), x) for x in a} == {self.paths.get(id(x), x) for x in b}
         if type(a) is type(b) and hasattr(a, "tobytes") and hasattr(a, "shape"):  # NumPy's, which need not be installed
             return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
         return super().same(a, b)
+
+    def _functions(self, a, b):
+        before, self.inside = self.inside, True
+        try:
+            return super()._functions(a, b)
+        finally:
+            self.inside = before
 
     def _objects(self, a, b):
         """Objects implemented in C that only are themselves, such as locks and generators, cannot be told apart."""
@@ -55,19 +67,24 @@ class _Attributes(Comparison):
 
 def _compared(module):
     """A submodule's attributes that are compared. Those of nn.Module itself are left out but for hooks; of other private ones,
-    which may be caches, functions and plain values remain, except those of PyTorch's classes."""
+    which may be caches, functions and what consists of numbers and text remain, except those of PyTorch's classes."""
     def told(name, value):
         if type(module).__module__.startswith("torch._dynamo"):  # torch.compile's: the module inside is compared
             return False
         if not name.startswith("_"):
             return True
-        plain = isinstance(value, PLAIN[:6]) or callable(value) and not isinstance(value, nn.Module)
+        plain = _plain(value) and value or callable(value) and not isinstance(value, nn.Module)
         return plain and not type(module).__module__.startswith("torch.")
 
     found = {name: value for name, value in vars(module).items() if name not in _REGISTERED and told(name, value)}
     for name in ("_forward_pre_hooks", "_forward_hooks"):
         found[name] = list(vars(module)[name].values())
     return found
+
+
+def _plain(value):
+    parts = value.values() if isinstance(value, dict) else value
+    return isinstance(value, PLAIN) or isinstance(value, (tuple, list, dict, set, frozenset)) and all(map(_plain, parts))
 
 
 def _described(value):
@@ -107,6 +124,9 @@ def check_like(first, model, number, thing="compile"):
             if name in expected and name in got:
                 if comparison.alike(expected[name], got[name]):
                     continue
+                if comparison.holds:
+                    fail(thing, f"{path_text(path)}.{name} of model {number}", "a function that holds the model", "one of its arguments",
+                         "a method, which gets the model as self")
                 there, own = _described(got[name]), f"{_described(expected[name])} as in model 0"
                 if there + " as in model 0" == own:
                     there, own = f"{there} that differs", "that of model 0"
@@ -119,6 +139,28 @@ def check_like(first, model, number, thing="compile"):
         if twin.training != module.training:
             fail(thing, f"{path_text(path)}.training of model {number}", twin.training,
                  f"{module.training} as in model 0", "model.eval() or model.train() on all of them")
+    _check_names(thing, number, _names(first), _names(model))
+
+
+def _names(model):
+    """Of each name of a parameter or buffer whether there is a tensor, and the first name of this tensor."""
+    first, found = {}, {}
+    for path, module in model.named_modules():
+        for leaf, tensor in itertools.chain(module._parameters.items(), module._buffers.items()):
+            name = f"{path}.{leaf}".lstrip(".")
+            found[name] = None if tensor is None else first.setdefault(id(tensor), name)
+    return found
+
+
+def _check_names(thing, number, expected, got):
+    """Raises Error for tensors that are in one model alone, or that are one in one model alone."""
+    def said(name, names):
+        own = names.get(name)
+        return "none" if own is None else "a tensor of its own" if own == name else f"the tensor {own}"
+
+    for name in {**expected, **got}:
+        if said(name, got) != said(name, expected):
+            fail(thing, f"{name} of model {number}", said(name, got), f"{said(name, expected)} as in model 0", "models of one architecture")
 
 
 def _check_same_class(thing, what, its, first):

@@ -3,6 +3,7 @@
 import dis
 import functools
 import types
+import weakref
 
 import torch
 
@@ -63,6 +64,8 @@ class Comparison:
             return False
         if isinstance(a, types.FunctionType):
             return self._seen(a, b) or self._functions(a, b)
+        if isinstance(a, weakref.ref):
+            return self.same(a(), b())
         if isinstance(a, types.CodeType):
             return self._codes(a, b)
         if isinstance(a, torch.Tensor):

@@ -11,6 +11,7 @@ import re  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import unittest  # noqa: E402
+import weakref  # noqa: E402
 
 import torch  # noqa: E402
 import torch.fx  # noqa: E402
@@ -370,6 +371,55 @@ class OtherArchitectures(unittest.TestCase):
         self.refused(Secret, 2.0, 3.0, r"\._gain of model 1: got 3.0, expected 2.0 as in model 0")
         self.refused(self.hooked, 2, 3, r"\._forward_hooks of model 1")
         self.refused(self.patched, 2, 3, r"\.forward of model 1")
+
+    def tied(self, names):
+        module = nn.ModuleDict({name: nn.Linear(4, 4) for name in "abc"})
+        module[names[1]].weight = module[names[0]].weight
+        return module
+
+    def optional(self, given):
+        module = nn.Linear(4, 3)
+        module.register_parameter("more", nn.Parameter(torch.ones(3)) if given else None)
+        return module
+
+    def holding(self, gain):
+        module = nn.Linear(4, 3)
+        module.gain = gain
+        module.forward = lambda x: nn.functional.linear(x, module.weight) * gain
+        return module
+
+    def test_tensors_that_are_tied_or_missing_in_one_model(self):
+        """What model 0 has as one tensor, or has not, would be computed with model 0's, or left out."""
+        self.refused(self.tied, "ab", "bc", r"^\[compile\] b\.weight of model 1: got a tensor of its own, expected the tensor a.weight as in")
+        self.refused(self.optional, False, True, r"^\[compile\] more of model 1: got a tensor of its own, expected none as in model 0")
+        self.refused(self.optional, True, False, r"^\[compile\] more of model 1: got none, expected a tensor of its own as in model 0")
+
+    def test_functions_that_hold_their_model(self):
+        """A copy of the model has the same function, which would compute with model 0's tensors."""
+        self.refused(self.holding, 2.0, 2.0, r"^\[compile\] the model itself\.forward of model 1: got a function that holds the model, "
+                                             r"expected one of its arguments; try a method")
+
+    def test_what_each_model_refers_to_of_its_own(self):
+        class Refers(nn.GRU):
+            def __init__(self):
+                super().__init__(4, 4, 2)
+                self.out = nn.Linear(4, 3)
+                self.all, self.first, self.own = {self.out}, weakref.ref(self.out), self.report
+                self._sizes = {"out": [4, 3]}
+
+            def report(self, y):
+                return self.out(y) * self._sizes["out"][0]
+
+            def forward(self, x):
+                return self.own(super().forward(x)[0])
+
+        torch.manual_seed(1)
+        models, x = [Refers() for _ in range(3)], torch.randn(3, 2, 5, 4)
+        with torch.no_grad():
+            self.assertLess((nw.compile(models)(x) - torch.stack([m(one) for m, one in zip(models, x)])).abs().max(), 1e-6)
+        models[2]._sizes["out"][0] = 5
+        with self.assertRaisesRegex(nw.Error, r"\._sizes of model 2: got {'out': \[5, 3\]}, expected {'out': \[4, 3\]} as in model 0"):
+            nw.compile(models)
 
     def test_equal_ones_are_taken(self):
         torch.manual_seed(1)
