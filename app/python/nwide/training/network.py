@@ -133,6 +133,12 @@ def asks_for_its_form(model, sample):
     return any(asked)
 
 
+def switches_by_itself(model):
+    """Whether modules other than PyTorch's layers have code of their own for train() or eval()."""
+    return any(getattr(type(module), name) is not getattr(nn.Module, name) and not type(module).__module__.startswith("torch.")
+               for module in model.modules() for name in ("train", "eval"))
+
+
 def has_its_own_buffers(model):
     """Whether modules other than PyTorch's layers have buffers, which forward may write in both forms."""
     return any(module._buffers and not type(module).__module__.startswith("torch.nn.modules.") for module in model.modules())

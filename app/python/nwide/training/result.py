@@ -13,9 +13,9 @@ from torch import nn
 from ..errors import fail
 from ..store import default_path
 from . import program, ranks, tensor_files
-from .network import Source
+from .network import Source, takes_batch
 from .rows import Meaning, Reader
-from .scores import greedy, loss_of, scores_of
+from .scores import MeanLoss, greedy, scores_of, weighted_mean
 from .steering import Steering
 
 KEPT = "python.json"  # facts about a run that only Python knows, stored beside its report
@@ -26,6 +26,7 @@ class Part:
 
     def __init__(self, folder, report, kept, source):
         self.folder, self.report, self.kept, self.source = folder, report, kept, source
+        self.loss = None  # where it is a function of Python and was given to this process
         self.functions = {}  # metrics computed in Python, by name
 
     @property
@@ -35,11 +36,46 @@ class Part:
 
     def measure(self):
         """Computes the metrics given as functions of (output, target) for each model on the validation rows."""
-        rows, targets, _ = validation_rows(self)
+        rows, targets = validation_rows(self)
         outputs = self.predict(rows, apply="none")
         values = {name: [float(function(output, targets)) for output in outputs] for name, function in self.functions.items()}
         self.kept["metrics"] = {"step": self.report["run"]["step"], "values": values}
         keep(self.folder, self.kept)
+
+    def loss_of_means(self, rows, targets, weights):
+        """The loss that is a function of Python as one of a mean answer. `rows`: columns; `weights` of rows, or None."""
+        if takes_batch(self.loss):
+            several = next((name for name, columns in self.kept["meaning"]["arguments"].items() if len(columns) > 1), None)
+            if several:
+                fail("ensemble", "loss", f"{self.kept['loss']} of (output, batch), where {several} is of several columns",
+                     "a function of (output, target)", "run.best(8)")
+            targets = rows
+
+        def seen(values):
+            return values.double() if values.is_floating_point() else values
+
+        targets = {name: seen(values) for name, values in targets.items()} if isinstance(targets, dict) else seen(targets)
+
+        def loss(answer):
+            each = self.loss(answer, targets)
+            if weights is not None and each.dim() == 0:
+                fail("ensemble", "loss", f"one number of {self.kept['loss']}, where rows have weights", "one a row", "run.best(8)")
+            return weighted_mean(each, None if weights is None else weights.double())
+
+        return loss
+
+    def class_weights(self, loss):
+        """Class weights [C] by the frequency of classes among the training rows, as the command has them."""
+        import numpy
+
+        split = numpy.load(os.path.join(self.folder, "split.npz"))
+        if "train_model" in split or self.report["data"]["folds"] > 1:
+            fail("ensemble", "loss", f"{loss}, whose weights differ between models", "one loss of all models", "run.best(8)")
+        targets = tensor_files.load(self.kept["data"])[self.report["data"]["columns"]["target"][0]][torch.as_tensor(split["train"])]
+        ignored = [int(key.partition("=")[2]) for key in loss.split(":") if key.startswith("ignore_index=")]
+        of = targets.long()[targets.long() != ignored[0]] if ignored else targets.long().flatten()
+        counts = torch.bincount(of, minlength=self.report["data"]["classes"]).double()
+        return (len(of) / (len(counts) * counts)).where(counts > 0, 0)
 
     def measured(self):
         """The results of `measure`, unless the run was resumed since."""
@@ -68,7 +104,8 @@ class Part:
         else:
             fail("train", f"model {number}", f"no checkpoint in {self.folder}", "one of those that were kept",
                  "a run without keep=")
-        model = copy.deepcopy(self.source(self.kept.get("net", {})).module(number, 0))
+        seed = self.report["models"][number]["seeds"]["init"]
+        model = copy.deepcopy(self.source(self.kept.get("net", {})).module(number, seed))
         if self.report["dtype"] == "f64":
             model.double()
         try:
@@ -285,15 +322,29 @@ class Run:
         may be chosen several times and counts so."""
         if type(k) is not int or k < 1:
             fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
-        answers, targets, weights = [], None, None
+        losses = {(part.report["loss"], id(part.loss)): part.kept.get("loss", part.report["loss"]) for part in self.parts}
+        if len(losses) > 1:
+            fail("ensemble", "loss", f"{', '.join(losses.values())} in {len(self.parts)} runs", "one loss that all models learn by",
+                 "run.best(8)")
+        answers, loss = [], None
         for part in self.parts:
-            rows, targets, weights = validation_rows(part)
+            rows, targets = validation_rows(part, whole=part.loss is not None and takes_batch(part.loss))
+            loss = loss or self._loss_of_means(rows, targets)
             answers.append(part.predict(rows))
-        smoothing = [part.report["models"][i]["hyperparameters"].get("label_smoothing", 0.0) for part, i in self._places]
-        score = loss_of(self.parts[0].report["loss"], sum(smoothing) / len(smoothing))
-        picks = greedy(score, torch.cat(answers), targets, weights, k)
+        picks = greedy(loss, torch.cat(answers).double(), k)
         indices = list(dict.fromkeys(picks))
         return Selection([self._places[i] for i in indices], indices, [picks.count(i) / len(picks) for i in indices])
+
+    def _loss_of_means(self, rows, targets):
+        """What the run's loss is for a mean answer on the validation rows, with their weights."""
+        part = self.parts[0]
+        weights = next((rows[name] for name in part.report["data"]["columns"]["weight"] if name in rows), None)
+        if part.loss is not None:
+            return part.loss_of_means(rows, targets, weights)
+        loss, models = part.report["loss"], [model for part in self.parts for model in part.report["models"]]
+        smoothing = [model["hyperparameters"].get("label_smoothing", 0.0) for model in models]
+        balanced = part.class_weights(loss) if "weight=balanced" in loss.split(":") else None
+        return MeanLoss(loss, targets, weights, sum(smoothing) / len(smoothing), balanced)
 
     def plot(self, metric: str | None = None, ax=None):
         """Plots the monitored metric, or another one, by step, a line for each model. Returns matplotlib's axes."""
@@ -365,8 +416,8 @@ def _frame(rows):
     return pandas.DataFrame(rows)
 
 
-def validation_rows(part):
-    """The validation rows' columns, in the form for `predict`, their targets, and their weights or None."""
+def validation_rows(part, whole=False):
+    """The validation rows' columns, in the form for `predict`, and their targets."""
     split, kept = part.kept.get("validation"), part.kept
     if not part.folder or split is None:
         fail("ensemble", "rows", "a run without the same validation rows for all models, or not begun in Python",
@@ -377,10 +428,11 @@ def validation_rows(part):
         rows = torch.as_tensor(numpy.load(os.path.join(part.folder, "split.npz"))["validation"])
         columns = {name: values[rows] for name, values in columns.items()}
     target = kept["meaning"]["target"] if "loss_columns" in kept else part.report["data"]["columns"]["target"]
+    if whole:
+        return columns, columns
     if len(target) != 1:
         fail("ensemble", "target", f"{len(target)} columns", "one that losses are told from", "a loss by name")
-    weight = part.report["data"]["columns"]["weight"]
-    return columns, columns[target[0]], columns[weight[0]].double() if weight else None
+    return columns, columns[target[0]]
 
 
 def read_report(folder):

@@ -5,55 +5,76 @@ from torch.nn import functional as F
 
 from ..errors import fail
 
-CLASSIFY = ("cross_entropy", "nll")
-LOSSES = (*CLASSIFY, "bce_with_logits", "mse", "l1", "huber")
+LOSSES = ("cross_entropy", "nll", "bce_with_logits", "mse", "l1", "huber")
 
 
-def _numbers(text):
-    return torch.tensor([float(number) for number in text.split(",")], dtype=torch.float64)
+class MeanLoss:
+    """A loss of `workbench train`, such as "huber:delta=0.1", of a mean answer: the weighted mean over the rows, in float64.
+    `targets` [S, ...]; `weights` [S] of rows or None; `smoothing`: of labels; `balanced`: class weights [C] where the loss asks
+    for them. An answer has probabilities where the loss has them."""
 
+    def __init__(self, loss, targets, weights=None, smoothing=0.0, balanced=None):
+        self.name, *keys = loss.split(":")
+        if self.name not in LOSSES:
+            fail("ensemble", "loss", loss, f"one of {', '.join(LOSSES)}, or a function in the process that trained", "run.best(8)")
+        self.keys = dict(key.split("=") for key in keys)
+        self.targets = targets.long() if self.name in ("cross_entropy", "nll") else targets.double()
+        self.weights = None if weights is None else weights.double()
+        self.smoothing, self.balanced = smoothing, balanced
 
-def loss_of(text, smoothing=0.0):
-    """The loss of a run's report, such as "huber:delta=0.1", as a function of mean answers (probabilities where the loss has
-    them) `[S, ...]`, targets and row weights `[S]` or None. `smoothing`: the models' label smoothing."""
-    name, *keys = text.split(":")
-    keys = dict(key.split("=", 1) for key in keys)
-    if name not in LOSSES or keys.get("weight") == "balanced":
-        fail("ensemble", "loss", text, f"one of {', '.join(LOSSES)}, with weights in numbers", "run.best(8)")
-    weight = _numbers(keys["weight"]) if "weight" in keys else None
-    ignored = int(keys.get("ignore_index", -100))
-    positive = _numbers(keys.get("pos_weight", "1"))
-
-    def rows(p, y):
-        """Losses, and what each of them weighs in the mean."""
-        if name in CLASSIFY:
-            counts = (y != ignored).double() * (1 if weight is None else weight[y.clamp(0)])
-            extra = {"label_smoothing": smoothing} if name == "cross_entropy" else {}
-            loss = F.cross_entropy if name == "cross_entropy" else F.nll_loss
-            return loss(p.log(), y, weight=weight, ignore_index=ignored, reduction="none", **extra), counts
-        if name == "bce_with_logits":
-            each = F.binary_cross_entropy(p, y, reduction="none", weight=torch.where(y == 1, positive, 1.0))
-        elif name == "huber":
-            each = F.huber_loss(p, y, delta=float(keys.get("delta", 1)), reduction="none")
+    def __call__(self, answer):
+        if self.name in ("cross_entropy", "nll"):
+            return self._of_classes(answer)
+        targets = self.targets.reshape(answer.shape)
+        if self.name == "bce_with_logits":
+            log_p, log_rest = answer.log().clamp(min=-100), (-answer).log1p().clamp(min=-100)
+            each = -(self._numbers("pos_weight", 1.0) * targets * log_p + (1 - targets) * log_rest)
+        elif self.name == "huber":
+            each = F.huber_loss(answer, targets, reduction="none", delta=float(self.keys.get("delta", 1)))
         else:
-            each = (F.mse_loss if name == "mse" else F.l1_loss)(p, y, reduction="none")
-        return each, torch.ones_like(each)
+            each = (F.mse_loss if self.name == "mse" else F.l1_loss)(answer, targets, reduction="none")
+        return weighted_mean(each, self.weights)
 
-    def mean(p, y, w):
-        losses, counts = (t.reshape(len(p), -1).sum(1) for t in rows(p, y.long() if name in CLASSIFY else y.double()))
-        return float(losses.sum() / counts.sum() if w is None else (losses * w).sum() / (counts * w).sum())
+    def _of_classes(self, answer):
+        log_p = answer.log()
+        targets = self.targets.reshape(answer.shape[:1] + answer.shape[2:])
+        counted = targets != int(self.keys.get("ignore_index", -100))
+        of_rows = counted.double() if self.weights is None else counted * spread(self.weights, targets)
+        of_classes = self.balanced if self.keys.get("weight") == "balanced" else self._numbers("weight", 1.0).expand(answer.shape[1])
+        classes = targets.where(counted, 0)
+        weights = of_rows * of_classes[classes]
+        loss = -(log_p.gather(1, classes[:, None])[:, 0].where(weights > 0, 0) * weights).sum()
+        if self.smoothing:
+            smooth = (log_p * spread(of_classes, log_p[0])).sum(1).where(of_rows > 0, 0)
+            loss = (1 - self.smoothing) * loss - self.smoothing * (smooth * of_rows).sum() / answer.shape[1]
+        return loss / weights.sum()
 
-    return mean
+    def _numbers(self, key, default):
+        found = [float(text) for text in self.keys[key].split(",")] if key in self.keys else [default]
+        return torch.tensor(found, dtype=torch.float64)
 
 
-def greedy(score, answers, targets, weights, k):
-    """Numbers of models, with repetition: greedy forward selection, of which the best length up to k is kept. `score`: as
-    `loss_of` gives it; `answers` [N, S, ...]."""
-    answers = answers.double()
+def spread(weights, each):
+    """Numbers for the first dimension of `each`, to be multiplied with it."""
+    return weights.view(-1, *[1] * (each.dim() - 1)).expand(each.shape)
+
+
+def weighted_mean(each, weights):
+    """The mean of numbers [S, ...] with weights [S] of rows, or none."""
+    if weights is None:
+        return each.mean()
+    weights = spread(weights, each)
+    return (each * weights).sum() / weights.sum()
+
+
+def greedy(loss, answers, k):
+    """Greedy forward selection of up to k models, with repetition; returns their numbers for the best length. `loss`: a function of
+    a mean answer [S, ...]; `answers` [N, S, ...]."""
     finite = [i for i in range(len(answers)) if answers[i].isfinite().all()]
     picks, total, best = [], torch.zeros_like(answers[0]), (float("inf"), 0)
     for count in range(1, k + 1):
-        losses = [score((total + answers[i]) / count, targets, weights) for i in finite]
+        losses = [float(loss((total + answers[i]) / count)) for i in finite]
+        losses = [value if value == value else float("inf") for value in losses]
         least = min(range(len(finite)), key=losses.__getitem__)
         picks.append(finite[least])
         total = total + answers[finite[least]]

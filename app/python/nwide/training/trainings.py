@@ -14,7 +14,7 @@ from ..recording import untouched_randomness
 from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
-from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, takes_batch, with_loss
+from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_part, read_report
 from .rows import FOLD, Reader, share_or_rows
@@ -138,8 +138,8 @@ class Training:
     def run(self):
         source = self._source()
         self.steering = self._steering()
-        metrics = self._own_metrics()
-        first = source.module(0, 0)
+        metrics, loss = self._own_metrics(), self.options.get("loss")
+        first = source.module(0, self._first_seed())
         self._check_epochs()
         reader, table, arguments = self._rows(first)
         arguments += self._epochs(reader, table)
@@ -152,6 +152,7 @@ class Training:
         self.kept["meaning"] = dataclasses.asdict(reader.meaning)
         report = self._train(arguments)
         part = Part(self.place, report, self.kept, self.all.source)
+        part.loss = loss if callable(loss) else None
         if metrics:
             part.functions = metrics
             part.measure()
@@ -283,7 +284,8 @@ class Training:
         stem += f"-{self.number}" if self.chosen else ""
         path = self._file(f"{stem}.pt2")
         results = export(model, sample, path, train=True)
-        if any(m.training for m in first.modules()) and (asks_for_its_form(model, sample) or has_its_own_buffers(first)):
+        if any(m.training for m in first.modules()) and (
+                switches_by_itself(first) or has_its_own_buffers(first) or asks_for_its_form(model, sample)):
             other = self._file(f"{stem}-eval.pt2")
             export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")

@@ -66,6 +66,15 @@ class ByHelper(Base):
         return trebled_in_training(self.a, self.a(x))
 
 
+class BySwitch(Base):
+    def train(self, mode=True):
+        self.factor = 3 if mode else 1
+        return super().train(mode)
+
+    def forward(self, x):
+        return self.a(x) * self.factor
+
+
 class Folder(unittest.TestCase):
     def train(self, *arguments, **options):
         folder = tempfile.TemporaryDirectory()
@@ -78,10 +87,10 @@ class Forms(Folder):
         torch.manual_seed(0)
         x = torch.randn(60, 4)
         y = x[:, :1] * 2
-        for net in (Plain, Decorated, ByProperty, ByName, ByHelper):
+        for net in (Plain, Decorated, ByProperty, ByName, ByHelper, lambda: BySwitch().train()):
             run = self.train(net, data=(x, y), validation=(x, y), epochs=2, lr=0.02, seeds=2)
             for told, model in zip(run.table.loss, run.models):
-                with self.subTest(net.__name__):
+                with self.subTest(type(model).__name__):
                     self.assertAlmostEqual(told, F.mse_loss(model(x), y).item(), delta=1e-5 * told)
 
 

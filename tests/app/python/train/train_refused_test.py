@@ -38,6 +38,27 @@ class Hides(nn.Module):
         return self.a(x) * self.scale
 
 
+class Draws(nn.Module):
+    """With a start that is no tensor."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+        self.drawn = draw()
+
+    def forward(self, x):
+        return self.a(x[:, self.drawn] if isinstance(self.drawn, list) else x * self.drawn)
+
+
+class Acts(nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.a, self.act = nn.Linear(5, 3), act
+
+    def forward(self, x):
+        return self.act(self.a(x))
+
+
 class Arguments(Runs):
     def no(self, words, models=Net, *beside, **options):
         options.setdefault("data", rows())
@@ -88,6 +109,19 @@ class Arguments(Runs):
         with self.assertRaisesRegex(nw.Error, r"^\[train\] forward: got .*data-dependent.* from torch.export, expected a network that "
                                               r"it can export; try the module itself on the first rows of the data$"):
             self.train(Branches, data=rows(), seeds=2)
+
+    def test_starts_that_are_no_tensors(self):
+        """The program has one number or function for all models: a run of several that have others is refused, of one it is right."""
+        self.no("[train] the model itself.act of model 2: got function tanhshrink, expected function softsign as in model 0; try models of one architecture",
+                [Acts(nn.functional.softsign), Acts(nn.functional.softsign), Acts(nn.functional.tanhshrink), Acts(nn.functional.softsign)], lr=[0.1] * 4)
+        self.no("[train] the model itself.training of model 1: got False, expected True as in model 0; try model.eval() or "
+                "model.train() on all of them", [Acts(nn.functional.softsign), Acts(nn.functional.softsign).eval()], lr=[0.1] * 2)
+        for draw in (lambda: float(torch.rand(())), lambda: torch.randperm(5).tolist()):
+            with self.assertRaisesRegex(nw.Error, r"^\[train\] the model itself\.drawn.* of model 1: got .*, expected .* as in model 0; try "):
+                self.train(lambda: Draws(draw), data=rows(), seeds=2, overwrite=True)
+            x, y = rows()
+            run = self.train(lambda: Draws(draw), data=(x, y), validation=(x, y), seeds=1, seed=5, epochs=2, dtype="f64", overwrite=True)
+            self.assertAlmostEqual(run.table["loss"][0], nn.functional.cross_entropy(run.models[0](x), y).item(), delta=1e-9)
 
     def test_functions(self):
         def mcc(output, target):

@@ -20,7 +20,16 @@ from torch.nn.utils import parametrizations  # noqa: E402
 
 import nwide as nw  # noqa: E402
 from nwide.training import Selection, tensor_files  # noqa: E402
-from nwide.training.scores import greedy, loss_of  # noqa: E402
+from nwide.training.scores import MeanLoss, greedy  # noqa: E402
+
+
+class Small(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, outputs))
+
+    def forward(self, x):
+        return self.layers(x)
 
 
 class Numbers(Runs):
@@ -233,7 +242,62 @@ class Numbers(Runs):
                 picks.append(min(range(9), key=tried.__getitem__))
                 losses.append(min(tried))
             self.assertGreater(losses.index(min(losses)), 1)
-            self.assertEqual(greedy(loss_of(loss), answers, targets, None, 6), picks[:losses.index(min(losses)) + 1])
+            self.assertEqual(greedy(MeanLoss(loss, targets), answers.double(), 6), picks[:losses.index(min(losses)) + 1])
+
+    def test_selection_by_the_runs_own_loss(self):
+        """With its parameters and the validation rows' weights, each against PyTorch's loss of means of the separate models."""
+        generator = torch.Generator().manual_seed(1)
+        (x, xv), w, wv = (torch.randn(count, 5, generator=generator) for count in (150, 40)), *(
+            torch.rand(count, generator=generator).double() ** 4 for count in (150, 40))
+        number, big, three = (lambda x: x[:, :1] * 3 + x[:, 1:2] ** 3 * 2), (lambda x: (number(x) > 2).float()), (
+            lambda x: (x[:, 0] * 2).round().clamp(-1, 1).long() + 1)
+        balanced = 150 / (3 * torch.bincount(three(x)).double())
+
+        def weighted(each):
+            return (each.view(40, -1).mean(1) * wv).sum() / wv.sum()
+
+        def cauchy(output, target):
+            return torch.log1p((output - target) ** 2).mean(1)
+
+        def of_batch(output, batch):
+            return (output - batch["y"]).abs().mean() * batch["x"].std()
+
+        names, functions = ("x", "y", "w"), {"cauchy": cauchy, "of_batch": of_batch}
+        for loss, target, weights, score in (
+                ("huber:delta=0.1", number, False, lambda p, y: F.huber_loss(p, y, delta=0.1)),
+                ("mse", number, True, lambda p, y: weighted((p - y) ** 2)),
+                ("cross_entropy:weight=1,20,1", three, False, lambda p, y: F.nll_loss(p.log(), y, weight=torch.tensor([1.0, 20, 1]).double())),
+                ("cross_entropy:weight=balanced", three, False, lambda p, y: F.nll_loss(p.log(), y, weight=balanced)),
+                ("cross_entropy:ignore_index=0", three, False, lambda p, y: F.nll_loss(p.log(), y, ignore_index=0)),
+                ("cross_entropy:label_smoothing=0.4:weight=1,2,5:ignore_index=2", three, False, lambda p, y: F.cross_entropy(
+                    p.log(), y, label_smoothing=0.4, weight=torch.tensor([1.0, 2, 5]).double(), ignore_index=2)),
+                ("bce_with_logits:pos_weight=9", big, False, lambda p, y: F.binary_cross_entropy_with_logits(
+                    p.logit(), y, pos_weight=torch.tensor(9.0).double())),
+                ("cauchy", number, True, lambda p, y: weighted(cauchy(p, y))),
+                ("of_batch", number, False, lambda p, y: (p - y).abs().mean())):
+            with self.subTest(loss=loss):
+                data, held = (dict(zip(names[:2 + weights], row)) for row in ((x, target(x), w), (xv, target(xv), wv)))
+                options = {"sample_weight": "w"} if weights else {}
+                run = self.train(functools.partial(Small, 3 if target is three else 1), data=data, validation=held, target="y",
+                                 loss=functions.get(loss, loss), lr=[3e-3, 1e-2, 3e-2, 0.1], seeds=2, epochs=4, overwrite=True, **options)
+                y = target(xv).double() if target(xv).is_floating_point() else target(xv)
+                with torch.no_grad():
+                    each = torch.stack([model.double()(xv.double()) for model in run.models])
+                each = each.softmax(2) if target is three else each.sigmoid() if target is big else each
+                picks, losses = [], []
+                for _ in range(5):
+                    tried = [score(each[[*picks, i]].mean(0), y).item() for i in range(8)]
+                    picks.append(min(range(8), key=tried.__getitem__))
+                    losses.append(min(tried))
+                picks = picks[:losses.index(min(losses)) + 1]
+                found = run.ensemble(5)
+                self.assertEqual(dict(zip(found.indices, found.weights)), {i: picks.count(i) / len(picks) for i in picks})
+        with self.assertRaisesRegex(nw.Error, r"^\[ensemble\] loss: got output\.1, expected one of .* or a function in the process that "
+                                              r"trained; try run\.best\(8\)$"):
+            nw.open_run(self.path("run")).ensemble(2)
+        run = self.train(functools.partial(Small, 1), data=(x, number(x)), validation=0.2, loss=["mse", "l1"], lr=0.01, seeds=2, epochs=1, save="two")
+        with self.assertRaisesRegex(nw.Error, r"^\[ensemble\] loss: got mse, l1 in 2 runs, expected one loss that all models learn by; try "):
+            run.ensemble(2)
 
     def test_programs_one_after_the_other(self):
         x, y = rows()
