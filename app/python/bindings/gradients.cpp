@@ -1,5 +1,6 @@
 #include "app/python/bindings/gradients.h"
 
+#include <ATen/LegacyBatchedTensorImpl.h>
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -89,7 +90,13 @@ struct WideBackward : Node {
     const std::lock_guard lock(mutex_);
     TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
     std::vector<bool> used;
-    for (const wide::Tensor& t : cotangents) used.push_back(t.defined());
+    for (const wide::Tensor& t : cotangents) {
+      used.push_back(t.defined());
+      if (at::isBatchedTensor(t))
+        throw_to_python(
+            "[backward] cotangents: got a batch of them at once, as with vectorize=True or "
+            "is_grads_batched=True, expected one for each output; try vectorize=False");
+    }
     if (std::find(used.begin(), used.end(), true) == used.end())
       return variable_list(static_cast<size_t>(std::count(of.begin(), of.end(), true)));
     const bool again = repeatable && !made_for(used);

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,13 +14,13 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .architecture import aliases_of, check_values
-from .errors import fail
+from .architecture import aliases_of, check_like, check_values
+from .errors import Error, fail
 from .options import Options
 from .progress import Progress
 from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
 from .results import Benchmark, Coverage, Steps, Validation
-from .rows import Routed
+from .rows import Routed, Some
 from .tracing import refuse, refuse_traces
 
 COMPILING = threading.RLock()  # recordings set the process's random state and flags
@@ -406,6 +406,22 @@ class WideModule(nn.Module):
             self._some.clear()
         self.__dict__.update(_quick=None, _latest=None, _fixed=None, _rows_apart=None)
 
+    def apply(self, fn: Callable[[nn.Module], None]) -> "WideModule":
+        """As nn.Module.apply for each of the N models, made anew: `fn` gets their submodules and may change tensors' values."""
+        for i in range(self.n):
+            before, model = self[i].module(), self[i].module()
+            model.apply(fn)
+            try:
+                check_like(before, model, i)
+                same = [p.requires_grad for p in before.parameters()] == [p.requires_grad for p in model.parameters()]
+            except Error:
+                same = False
+            if not same:
+                fail("apply", f"model {i}", "a function that changes more than values of tensors", "one that changes these alone",
+                     "applying it to the modules before nw.compile")
+            self[i].load_state_dict(model.state_dict())
+        return self
+
     def _apply(self, fn, recurse=True):
         self._model._apply(fn)
         self._forget()
@@ -475,33 +491,6 @@ class WideModule(nn.Module):
 
     def __repr__(self):
         return f"WideModule({self.n} x {type(self._model).__name__})"
-
-
-class Some:
-    """Some of the N models, `wide.at(ids)`: called like the wide module, with dimension 0 of size len(ids)."""
-
-    def __init__(self, wide, ids):
-        self._wide, self._ids = wide, ids
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._with(args, kwargs, self._take)
-
-    def _with(self, args, kwargs, take):
-        return self._wide._of_some(len(self._ids))._call(args, kwargs, self._weights, take)
-
-    def _weights(self):
-        wide = self._wide
-        return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._values(), wide._shared)]
-
-    def _take(self, changed):
-        if changed and self._ids.unique().numel() < self._ids.numel():
-            fail("at", "ids", f"a model twice in {self._ids.tolist()}", "each once, as forward changes its buffers",
-                 "eval() of the wide module")
-        for k, value in changed:
-            at, kind, leaf = self._wide._places[k]
-            at.__dict__[kind][leaf].data.index_copy_(0, self._ids, value)
-            if self._wide._fixed is not None:
-                self._wide._fixed[k].index_copy_(0, self._ids, value)
 
 
 class One:

@@ -1,4 +1,4 @@
-"""Batches whose rows belong to different models, such as users' adapters behind one service."""
+"""What `wide.at(ids)` gives: some of the models, or rows that belong to different models, such as users' adapters."""
 
 from typing import Any
 
@@ -7,6 +7,33 @@ from torch.utils import _pytree as pytree
 
 from .errors import fail
 from .recording import Form, untouched_randomness
+
+
+class Some:
+    """Some of the N models, `wide.at(ids)`: called like the wide module, with dimension 0 of size len(ids)."""
+
+    def __init__(self, wide, ids):
+        self._wide, self._ids = wide, ids
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._with(args, kwargs, self._take)
+
+    def _with(self, args, kwargs, take):
+        return self._wide._of_some(len(self._ids))._call(args, kwargs, self._weights, take)
+
+    def _weights(self):
+        wide = self._wide
+        return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._values(), wide._shared)]
+
+    def _take(self, changed):
+        if changed and self._ids.unique().numel() < self._ids.numel():
+            fail("at", "ids", f"a model twice in {self._ids.tolist()}", "each once, as forward changes its buffers",
+                 "eval() of the wide module")
+        for k, value in changed:
+            at, kind, leaf = self._wide._places[k]
+            at.__dict__[kind][leaf].data.index_copy_(0, self._ids, value)
+            if self._wide._fixed is not None:
+                self._wide._fixed[k].index_copy_(0, self._ids, value)
 
 
 class Routed:

@@ -188,5 +188,48 @@ class Trained(Runs):
                      lambda: self.train(lambda: nn.Sequential(Inner(), nn.Linear(5, 3)), data=rows(), lr=0.1, seeds=2, epochs=1))
 
 
+class Applied(unittest.TestCase):
+    def test_apply_calls_a_function_with_each_models_modules(self):
+        def layers():
+            return nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Sequential(nn.Tanh(), nn.Linear(7, 3)))
+
+        def init(module):
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_normal_(module.weight)
+                nn.init.normal_(module.bias)
+
+        models = [layers().eval() for _ in range(3)]
+        wide = nn.Sequential(nn.Identity(), nw.compile(models)).eval()
+        x, before = torch.randn(3, 4, 5), wide(torch.randn(3, 4, 5))
+        torch.manual_seed(9)
+        self.assertIs(wide.apply(init), wide)
+        torch.manual_seed(9)
+        for model in models:
+            model.apply(init)
+        self.assertFalse(torch.equal(wide(x), before))
+        torch.testing.assert_close(wide(x), torch.stack([m(one) for m, one in zip(models, x)]), rtol=1e-4, atol=1e-5)
+        for index, model in enumerate(models):
+            for name, tensor in wide[1][index].state_dict().items():
+                self.assertTrue(torch.equal(tensor, model.state_dict()[name]), name)
+
+    def test_apply_refuses_a_function_that_changes_more_than_values(self):
+        def freeze(module):
+            for parameter in module.parameters(recurse=False):
+                parameter.requires_grad = False
+
+        def slope(module):
+            if isinstance(module, nn.LeakyReLU):
+                module.negative_slope = 0.3
+
+        wide = nw.compile([nn.Sequential(nn.Linear(5, 4), nn.LeakyReLU()) for _ in range(2)])
+        weights = {name: tensor.clone() for name, tensor in wide.state_dict().items()}
+        for change in (freeze, slope):
+            with self.assertRaisesRegex(nw.Error, r"^\[apply\] model 0: got a function that changes more than values of tensors, expected one "
+                                                  r"that changes these alone; try applying it to the modules before nw\.compile$"):
+                wide.apply(change)
+        for name, tensor in wide.state_dict().items():
+            self.assertTrue(torch.equal(tensor, weights[name]), name)
+
+
 if __name__ == "__main__":
     unittest.main()

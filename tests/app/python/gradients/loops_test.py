@@ -77,6 +77,28 @@ class Casts(Loops):
             own.backward()  # PyTorch's own backward pass would round to bfloat16 in there
             self.close(wide, models, 1e-5)
 
+    def test_norms_of_bfloat16_with_float32_weights(self):
+        """Values and gradients have the dtypes of one model's call, whatever strategy computes the norm."""
+        cases = {"LayerNorm": (lambda: nn.LayerNorm(12), (5, 12)), "GroupNorm": (lambda: nn.GroupNorm(3, 12), (5, 12, 7)),
+                 "BatchNorm1d": (lambda: nn.BatchNorm1d(12).eval(), (5, 12)), "BatchNorm1d in training": (lambda: nn.BatchNorm1d(12), (5, 12))}
+        for name, (make, shape) in cases.items():
+            for forced in ({}, {"*": "vmap"}, {"*": "per_model"}):
+                with self.subTest(name, forced=forced):
+                    torch.manual_seed(4)
+                    models, x = [make() for _ in range(3)], torch.randn(3, *shape).bfloat16()
+                    for m in models:
+                        for p in m.parameters():
+                            nn.init.normal_(p)
+                    wide = nw.compile(models, options=nw.Options(tune=False, threads=1, strategies=forced))
+                    y, own = wide(x), [m(one) for m, one in zip(models, x)]
+                    self.assertEqual(y.dtype, own[0].dtype)
+                    torch.testing.assert_close(y, torch.stack(own), rtol=2e-2, atol=2e-2)
+                    weight = torch.randn(y.shape[1:])
+                    (y * weight).sum().backward()
+                    sum((one * weight).sum() for one in own).backward()
+                    self.assertEqual([p.grad.dtype for p in wide.parameters()], [p.grad.dtype for p in models[0].parameters()])
+                    self.close(wide, models, 2e-2)
+
     def test_a_default_dtype_set_between_the_passes(self):
         class Shifted(nn.Module):
             def __init__(self):
@@ -184,6 +206,20 @@ class SomeOutputs(Loops):
                 outputs[at].square().sum().backward(retain_graph=k == 0)
                 sum(o[at].square().sum() for o in own).backward(retain_graph=k == 0)
                 self.close(wide, models, 1e-9)
+
+    def test_jacobians_and_batches_of_cotangents(self):
+        models, x = [nn.Sequential(nn.Linear(6, 5), nn.Tanh()).double() for _ in range(3)], torch.randn(3, 2, 6).double()
+        wide = nw.compile(models, options=OPTIONS)
+        jacobian = torch.autograd.functional.jacobian
+        expected = torch.zeros(3, 2, 5, 3, 2, 6).double()
+        for i, model in enumerate(models):
+            expected[i, :, :, i] = jacobian(model, x[i])
+        torch.testing.assert_close(jacobian(wide, x), expected, rtol=1e-9, atol=1e-9)
+        a = x.clone().requires_grad_()
+        for ask in (lambda: jacobian(wide, x, vectorize=True),
+                    lambda: torch.autograd.grad(wide(a), a, torch.ones(4, 3, 2, 5).double(), is_grads_batched=True)):
+            with self.assertRaisesRegex(nw.Error, r"^\[backward\] cotangents: got a batch of them at once, .*; try vectorize=False$"):
+                ask()
 
 
 if __name__ == "__main__":
