@@ -64,9 +64,8 @@ int RankMeetings::failed() const {
 void RankMeetings::expect_alive() {
   const auto expect = [&](int rank) {
     if (peers_[static_cast<size_t>(rank)].code || cluster_->silent_s(rank) <= kLostS) return;
-    const std::string line =
-        fmt::format("[train] rank {}: got no sign of life for {} s, expected one; try {}", rank,
-                    kLostS, advice_);
+    const std::string line = fmt::format(
+        "[train] rank {}: got no heartbeat for {} s, expected one; try {}", rank, kLostS, advice_);
     cluster_->set_code(1);
     cluster_->give_up(cluster_->rank() == (rank == 0 ? 1 : 0) ? line
                                                               : "");  // only one rank prints it

@@ -91,7 +91,7 @@ class Fuse : public Command {
                  "let the network's file call every operator of LibTorch, for files whose maker "
                  "you know: it can then do what a program can");
     app.add_option("--timeout", timeout_,
-                   "seconds without a sign of life after which a network from a file counts as "
+                   "seconds without a heartbeat after which a network from a file counts as "
                    "hanging; default: ten minutes, and more for large files")
         ->check(not_positive);
     app.add_option("--json", json_, "write the report");

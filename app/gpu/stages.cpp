@@ -362,8 +362,7 @@ std::vector<std::string> figures(c10::Device device, const std::string& folder) 
 const bool registered =
     add_gpu_stage({"machine", "the system, the driver and the device", 0, 60, machine}) &&
     add_gpu_stage({"ladder", "what each library does, from the driver upwards", 10, 120, climb}) &&
-    add_gpu_stage(
-        {"sandbox", "the same for a process without rights", 20, 120, climb_in_sandbox}) &&
+    add_gpu_stage({"sandbox", "the same inside the sandbox", 20, 120, climb_in_sandbox}) &&
     add_gpu_stage({"numerics", "every primitive in every dtype against float64 on the CPU", 30, 240,
                    numerics}) &&
     add_gpu_stage(

@@ -236,21 +236,21 @@ class Watch {
     }
     if (asked_) throw Cancelled();
     if (!WIFSIGNALED(status))
-      crashed(fmt::format("exit code {} in the midst of its work", WEXITSTATUS(status)));
+      crashed(fmt::format("exit code {} before its work was done", WEXITSTATUS(status)));
     const int signal = WTERMSIG(status);
     if (signal == SIGKILL && kills_.any())
-      throw Error(fmt::format("[{}] memory: got killed by the system, expected enough of it; try "
+      throw Error(fmt::format("[{}] memory: got a kill by the system, expected enough memory; try "
                               "fewer models",
                               printable(policy_.what)),
                   5);
     const std::string text = signal_text(signal);
     if (signal == SIGKILL)  // killed by a user or a batch system
-      throw Error(fmt::format("[{}] sandbox: got {}, expected an end of its work; try again",
+      throw Error(fmt::format("[{}] sandbox: got {}, expected it to finish; try again",
                               printable(policy_.what), text),
                   5);
     if (signal == SIGBUS)
       throw Error(
-          fmt::format("[{}] sandbox: got {}, expected files that nobody cuts while they are "
+          fmt::format("[{}] sandbox: got {}, expected files that are not cut while they are "
                       "read; try again",
                       printable(policy_.what), text),
           5);
@@ -261,7 +261,7 @@ class Watch {
     const std::string last = last_line(words_);
     // The cause may be a file that was read; if none was, the device needs what the sandbox
     // forbids.
-    throw Error(fmt::format("[{}] sandbox: got {}{}, expected an end of its work; try {}",
+    throw Error(fmt::format("[{}] sandbox: got {}{}, expected it to finish; try {}",
                             printable(policy_.what), how, last.empty() ? "" : " (" + last + ")",
                             policy_.read.empty()
                                 ? "--trust for fuse and train, which then use the device outside it"
@@ -270,11 +270,10 @@ class Watch {
   }
 
   [[noreturn]] void hangs(double silent_s) const {
-    throw Error(
-        fmt::format("[{}] sandbox: got no sign of life for {:.3g} s, expected one in {:.3g} "
-                    "s; try --timeout {:.0f}",
-                    printable(policy_.what), silent_s, limit_s_, 4 * limit_s_),
-        5);
+    throw Error(fmt::format("[{}] sandbox: got no heartbeat for {:.3g} s, expected one in {:.3g} "
+                            "s; try --timeout {:.0f}",
+                            printable(policy_.what), silent_s, limit_s_, 4 * limit_s_),
+                5);
   }
 
   /// Waits for a process that is about to end.

@@ -31,7 +31,7 @@ class Silence {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts again from 0: there was a sign of life.
+  /// Starts again from 0: there was a heartbeat.
   void restart() { begun_ = Clock::now(); }
   /// Starts again from 0 if there was a heartbeat since the last call.
   void listen(const Heartbeat& heart) {

@@ -261,7 +261,7 @@ class RunPanel : public Panel {
     ui.muted("hangs after");
     ui.beside(field);
     number(ui, "seconds of silence", "auto",
-           "Seconds without a sign of life until a trial counts as hanging.", &timeout_,
+           "Seconds without a heartbeat until a trial counts as hanging.", &timeout_,
            &c->timeout_s);
   }
 

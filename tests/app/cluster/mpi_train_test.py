@@ -53,7 +53,7 @@ class MpiTrain(RankTraining):
             if signum == signal.SIGSTOP:
                 self.assertLess(time.monotonic() - stopped, 80)
                 self.assertEqual([line for line in text.splitlines() if line.startswith("[") and "; try " in line],
-                                 ["[train] rank 2: got no sign of life for 40 s, expected one; try train --resume "
+                                 ["[train] rank 2: got no heartbeat for 40 s, expected one; try train --resume "
                                   f"{self.path('three')} with as many as there are"], text)
                 self.assertEqual(job.returncode, 1, text)
             end = time.monotonic() + 60

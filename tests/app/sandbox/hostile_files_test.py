@@ -167,7 +167,7 @@ class HostileFiles(CommandLine):
 
     def test_a_hang(self):
         write_pt2(self.net, chain(200, 3000))
-        self.refused({5}, r"sandbox: got no sign of life for .* s, expected one in 1 s; try --timeout 4", "--timeout", "1")
+        self.refused({5}, r"sandbox: got no heartbeat for .* s, expected one in 1 s; try --timeout 4", "--timeout", "1")
 
     def test_memory(self):
         write_pt2(self.net, [node("torch.ops.aten.full.default", [("size", {"as_ints": [1 << 40]}),
@@ -210,7 +210,7 @@ class HostileFiles(CommandLine):
         os.kill(self.sandbox_of(process), signal.SIGKILL)
         out, err = process.communicate(timeout=20)
         self.assertEqual((process.returncode, out, err.count("\n")), (5, "", 1))
-        self.assertRegex(err, r"\] sandbox: got SIGKILL \(Killed\), expected an end of its work; try again$")
+        self.assertRegex(err, r"\] sandbox: got SIGKILL \(Killed\), expected it to finish; try again$")
         self.assertEqual(os.listdir(self.folder), ["net.pt2"])
 
     def test_no_half_file_has_a_name(self):

@@ -345,12 +345,12 @@ TEST_F(Sandbox, ACrashIsOneLine) {
     ::raise(SIGSEGV);
     return 0;
   });
-  fails("[net.pt2] sandbox: got SIGKILL (Killed), expected an end of its work; try again", [] {
+  fails("[net.pt2] sandbox: got SIGKILL (Killed), expected it to finish; try again", [] {
     ::raise(SIGKILL);
     return 0;
   });
   fails(
-      "[net.pt2] sandbox: got exit code 0 in the midst of its work, expected an end of its work; "
+      "[net.pt2] sandbox: got exit code 0 before its work was done, expected it to finish; "
       "try another file\n",
       [] {
         ::_exit(0);
@@ -362,8 +362,8 @@ TEST_F(Sandbox, ACrashWithoutAFileIsNotAFilesFault) {
   policy_.what = "gpu-report";
   policy_.read.clear();
   fails(
-      "[gpu-report] sandbox: got exit code 0 in the midst of its work, expected an end of its "
-      "work; try --trust for fuse and train, which then use the device outside it\n",
+      "[gpu-report] sandbox: got exit code 0 before its work was done, expected it to "
+      "finish; try --trust for fuse and train, which then use the device outside it\n",
       [] {
         ::_exit(0);
         return 0;
@@ -420,12 +420,12 @@ TEST_F(Sandbox, MemoryHasAnEnd) {
 
 TEST_F(Sandbox, SilenceIsAHangAndLifeIsNot) {
   policy_.timeout_s = 0.5;
-  fails("[net.pt2] sandbox: got no sign of life for 0.", [] {
+  fails("[net.pt2] sandbox: got no heartbeat for 0.", [] {
     for (;;) ::pause();
     return 0;
   });
-  fails("[net.pt2] sandbox: got no sign of life for 0.", [] {
-    for (;; ::usleep(1000)) std::puts("noise"), std::fflush(stdout);  // is no sign of life
+  fails("[net.pt2] sandbox: got no heartbeat for 0.", [] {
+    for (;; ::usleep(1000)) std::puts("noise"), std::fflush(stdout);  // is no heartbeat
     return 0;
   });
   EXPECT_EQ(run([] {

@@ -240,7 +240,7 @@ TEST(SimulatedSweep, TheReportsSandboxIsTheFirstToUseTheDevice) {
   for (const auto& [step, reason] : steps) EXPECT_EQ(reason, "") << step;
 }
 
-/// A process without rights compiles, checks and replays on the device. It is forked from one that
+/// A process in the sandbox compiles, checks and replays on the device. It is forked from one that
 /// has not used any.
 TEST(SimulatedSweep, TheDeviceWorksInASandbox) {
   for (const bool device : {true, false}) {

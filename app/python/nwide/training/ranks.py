@@ -108,7 +108,7 @@ class Ranks:
             silent = time.monotonic() - self._last[0]
             if self.aborted or silent > LOST_S:
                 self.aborted = True
-                fail("train", "rank 0", f"no sign of life for {LOST_S} s", "one", "mpirun again")
+                fail("train", "rank 0", f"no heartbeat for {LOST_S} s", "one", "mpirun again")
             time.sleep(PAUSE_S)
         return self._heard.popleft()
 
