@@ -92,9 +92,9 @@ std::vector<std::string> lanes_of(const ProgramRan& call) {
 
 }  // namespace
 
-Arenas make_arenas(int threads) {
+Arenas make_arenas(int threads, int64_t reused_from) {
   Arenas arenas;
-  for (int t = 0; t < threads; ++t) arenas.push_back(std::make_shared<ArenaMemory>());
+  for (int t = 0; t < threads; ++t) arenas.push_back(std::make_shared<ArenaMemory>(reused_from));
   return arenas;
 }
 

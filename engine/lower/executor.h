@@ -26,7 +26,7 @@ struct RangeProgram {
 using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t begin, int64_t n)>;
 
 /// Executors that share arenas must not run at the same time.
-Arenas make_arenas(int threads);
+Arenas make_arenas(int threads, int64_t reused_from = kLargePage_bytes);  // as ArenaMemory
 int64_t bytes_of(const Arenas& arenas);
 
 struct ExecutorOptions {

@@ -35,7 +35,7 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
     : what_(what),
       n_(ensemble.n),
       shared_(ensemble.shared),
-      arenas_(make_arenas(options.threads)),
+      arenas_(make_arenas(options.threads, kUnmapped_bytes)),
       forward_(make_forward(ensemble, options, whole)),
       backward_(make_backward(ensemble, options)) {
   place_saved();
@@ -47,6 +47,7 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
   };
   for (size_t k = 0; k < what_->outputs(); ++k) add(program.outputs[k]);
   for (const Update& u : program.updates) add(u.value);
+  free_unused_memory();  // training steps need other memory than results alone
 }
 
 /// Saved values lie where the plan of the backward pass wants them.
@@ -123,7 +124,7 @@ Executor GradientModel::make_backward(const Ensemble& ensemble,
 
 Tensor GradientModel::new_gradient(size_t result) const {
   const Value& v = what_->form().value(what_->form().bound[of()[results_of_[result]]]);
-  return empty_to_reuse(wide_sizes(n_, v.sizes), v.dtype);
+  return empty_to_reuse(wide_sizes(n_, v.sizes), v.dtype, kUnmapped_bytes);
 }
 
 char* GradientModel::saved_at(const Saved& saved, const RangeAt& at, size_t k) const {
@@ -155,9 +156,10 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   Saved saved;
   for (size_t k = 0; k < saves_in_.size(); ++k)
     saved.push_back(saves_in_[k] ? new_gradient(k) : Tensor());
-  saved.push_back(empty_to_reuse({block_bytes_}, at::kByte));
+  saved.push_back(empty_to_reuse({block_bytes_}, at::kByte, kUnmapped_bytes));
   Tensors results;
-  for (const Value& v : results_) results.push_back(empty_to_reuse(v.sizes, v.dtype));
+  for (const Value& v : results_)
+    results.push_back(empty_to_reuse(v.sizes, v.dtype, kUnmapped_bytes));
   const auto outputs = static_cast<std::ptrdiff_t>(what_->outputs());
   made.outputs.assign(results.begin(), results.begin() + outputs);
   made.updates.assign(results.begin() + outputs, results.end());

@@ -20,7 +20,7 @@
 namespace wide {
 namespace {
 
-constexpr uintptr_t kLarge = uintptr_t{2} << 20;
+constexpr auto kLarge = static_cast<uintptr_t>(kLargePage_bytes);
 
 uintptr_t rounded_up(uintptr_t address, uintptr_t to) { return (address + to - 1) / to * to; }
 
@@ -156,10 +156,11 @@ at::Tensor empty_to_keep(at::IntArrayRef sizes, const at::TensorOptions& options
   return strided_to_keep(sizes, c10::contiguous_strides(sizes), options);
 }
 
-at::Tensor empty_to_reuse(at::IntArrayRef sizes, const at::TensorOptions& options) {
+at::Tensor empty_to_reuse(at::IntArrayRef sizes, const at::TensorOptions& options,
+                          int64_t from_bytes) {
   const size_t bytes = bytes_of(sizes, options);
   size_t block_bytes = 0;
-  void* const data = options.device().is_cpu() && bytes >= kLarge
+  void* const data = options.device().is_cpu() && bytes >= static_cast<size_t>(from_bytes)
                          ? UnusedMemory::of_process().take(bytes, block_bytes)
                          : nullptr;
   if (data == nullptr) return at::empty(sizes, options);

@@ -72,7 +72,7 @@ void ArenaMemory::reserve(int64_t bytes, c10::Device device) {
 ArenaLease::ArenaLease(const Arenas& arenas) {
   for (const auto& arena : arenas)
     if (arena->bytes_ > 0 && !arena->block_.defined()) {
-      arena->block_ = empty_to_reuse({arena->bytes_}, at::kByte);
+      arena->block_ = empty_to_reuse({arena->bytes_}, at::kByte, arena->reused_from_);
       taken_.push_back(arena);
     }
 }

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/machine/large_pages.h"
+
 namespace wide {
 
 /// A buffer alive from step `begin` to step `end`, both included.
@@ -39,6 +41,8 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent
 /// arenas. On the CPU it exists while an ArenaLease does, on other devices always.
 class ArenaMemory {
  public:
+  /// From `reused_from` bytes on, memory waits for the next lease of an arena (empty_to_reuse).
+  explicit ArenaMemory(int64_t reused_from = kLargePage_bytes) : reused_from_(reused_from) {}
   void reserve(int64_t bytes, c10::Device device);
   /// Its address, which may be another in the next lease: plans look it up before each run.
   char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }
@@ -46,6 +50,7 @@ class ArenaMemory {
 
  private:
   friend class ArenaLease;
+  const int64_t reused_from_;
   int64_t bytes_ = 0;
   at::Tensor block_;
 };
@@ -53,7 +58,7 @@ class ArenaMemory {
 /// One for each thread.
 using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
 
-/// While it exists, the arenas have memory. Between calls others can use it (empty_to_reuse).
+/// While it exists, the arenas have memory.
 class ArenaLease {
  public:
   explicit ArenaLease(const Arenas& arenas);

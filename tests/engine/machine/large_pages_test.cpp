@@ -26,6 +26,10 @@ int64_t mapped_megabytes() {
   return -1;
 }
 
+Tensor reused(at::IntArrayRef sizes, at::ScalarType type) {
+  return empty_to_reuse(sizes, type, kLargePage_bytes);
+}
+
 TEST(LargePages, WhatIsKeptBeginsWithOne) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
     GTEST_SKIP() << "this kernel has no large pages";
@@ -68,23 +72,35 @@ TEST(LargePages, MemoryEndsWithItsTensor) {
 
 TEST(ReusedMemory, GoesFromAFreedTensorToTheNextThatFits) {
   free_unused_memory();
-  const void* const first = empty_to_reuse({7, kMegabyte}, at::kByte).fill_(1).data_ptr();
-  const Tensor smaller = empty_to_reuse({3, kMegabyte}, at::kShort);
+  const void* const first = reused({7, kMegabyte}, at::kByte).fill_(1).data_ptr();
+  const Tensor smaller = reused({3, kMegabyte}, at::kShort);
   EXPECT_EQ(smaller.data_ptr(), first);
   EXPECT_TRUE(smaller.is_contiguous());
-  EXPECT_NE(empty_to_reuse({7, kMegabyte}, at::kByte).data_ptr(), first);  // `smaller` is in use
+  EXPECT_NE(reused({7, kMegabyte}, at::kByte).data_ptr(), first);  // `smaller` is in use
+}
+
+TEST(ReusedMemory, IsNotThatOfSmallTensors) {
+  free_unused_memory();
+  const int64_t before = mapped_megabytes();
+  Tensor t = empty_to_reuse({32 * kMegabyte - 1}, at::kByte, kUnmapped_bytes);
+  EXPECT_FALSE(asked_for_large_pages(t));
+  t = empty_to_reuse({32 * kMegabyte}, at::kByte, kUnmapped_bytes);
+  EXPECT_TRUE(asked_for_large_pages(t));
+  t.reset();
+  EXPECT_GT(mapped_megabytes() - before, 30);
+  free_unused_memory();
+  EXPECT_LT(mapped_megabytes() - before, 30);
 }
 
 /// The block freed last, so that a stack of tensors finds the memory of the one before.
 TEST(ReusedMemory, OfTheSameSizeTheLastIsTakenFirst) {
   free_unused_memory();
-  Tensor a = empty_to_reuse({5 * kMegabyte}, at::kByte),
-         b = empty_to_reuse({5 * kMegabyte}, at::kByte);
+  Tensor a = reused({5 * kMegabyte}, at::kByte), b = reused({5 * kMegabyte}, at::kByte);
   const void *const of_a = a.data_ptr(), *const of_b = b.data_ptr();
   b.reset();
   a.reset();
-  a = empty_to_reuse({5 * kMegabyte}, at::kByte);
-  b = empty_to_reuse({5 * kMegabyte}, at::kByte);
+  a = reused({5 * kMegabyte}, at::kByte);
+  b = reused({5 * kMegabyte}, at::kByte);
   EXPECT_EQ(a.data_ptr(), of_a);
   EXPECT_EQ(b.data_ptr(), of_b);
 }
@@ -93,7 +109,7 @@ TEST(ReusedMemory, IsNeverMoreThanWasUsedAtTheSameTime) {
   free_unused_memory();
   const int64_t before = mapped_megabytes();
   for (int64_t megabytes = 100; megabytes > 2; megabytes = megabytes * 2 / 3)  // none fits the next
-    empty_to_reuse({megabytes, kMegabyte}, at::kByte).fill_(1);
+    reused({megabytes, kMegabyte}, at::kByte).fill_(1);
   EXPECT_GT(mapped_megabytes() - before, 30);
   EXPECT_LT(mapped_megabytes() - before, 102);
   free_unused_memory();
@@ -103,8 +119,8 @@ TEST(ReusedMemory, IsNeverMoreThanWasUsedAtTheSameTime) {
 TEST(ReusedMemory, IsFreedWhereItIsLongUnused) {
   free_unused_memory();
   const int64_t before = mapped_megabytes();
-  empty_to_reuse({50, kMegabyte}, at::kByte).fill_(1);
-  for (int i = 0; i < 300; ++i) empty_to_reuse({3, kMegabyte}, at::kByte);
+  reused({50, kMegabyte}, at::kByte).fill_(1);
+  for (int i = 0; i < 300; ++i) reused({3, kMegabyte}, at::kByte);
   EXPECT_LT(mapped_megabytes() - before, 5);
 }
 
@@ -114,7 +130,7 @@ TEST(ReusedMemory, IsSafeWhereThreadsTakeAndFree) {
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([&wrong, t] {
       for (int i = 0; i < 200; ++i) {
-        const Tensor mine = empty_to_reuse({2 + (i + t) % 3, kMegabyte}, at::kByte).fill_(t);
+        const Tensor mine = reused({2 + (i + t) % 3, kMegabyte}, at::kByte).fill_(t);
         wrong += !mine.eq(t).all().item<bool>();
       }
     });
@@ -133,7 +149,7 @@ TEST(LargePages, AreCountedWithWhatElseIsAllocated) {
   EXPECT_EQ(peak, 9 * kMegabyte);
   free_unused_memory();
   const auto twice = [] {
-    for (int i = 0; i < 2; ++i) empty_to_reuse({8 * kMegabyte}, at::kByte);
+    for (int i = 0; i < 2; ++i) reused({8 * kMegabyte}, at::kByte);
   };
   EXPECT_EQ(count_peak_bytes(at::kCPU, twice), 8 * kMegabyte);  // what is unused is not counted
 }
