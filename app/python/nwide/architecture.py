@@ -73,7 +73,7 @@ def _compared(module):
             return False
         if not name.startswith("_"):
             return True
-        plain = _plain(value) and value or callable(value) and not isinstance(value, nn.Module)
+        plain = isinstance(value, PLAIN[:6]) or _plain(value) and value or callable(value) and not isinstance(value, nn.Module)
         return plain and not type(module).__module__.startswith("torch.")
 
     found = {name: value for name, value in vars(module).items() if name not in _REGISTERED and told(name, value)}

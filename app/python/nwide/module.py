@@ -408,8 +408,9 @@ class WideModule(nn.Module):
 
     def apply(self, fn: Callable[[nn.Module], None]) -> "WideModule":
         """As nn.Module.apply for each of the N models, made anew: `fn` gets their submodules and may change tensors' values."""
-        for i in range(self.n):
-            before, model = self[i].module(), self[i].module()
+        models = [self[i].module() for i in range(self.n)]
+        for i, model in enumerate(models):
+            before = self[i].module()
             model.apply(fn)
             try:
                 check_like(before, model, i)
@@ -419,6 +420,7 @@ class WideModule(nn.Module):
             if not same:
                 fail("apply", f"model {i}", "a function that changes more than values of tensors", "one that changes these alone",
                      "applying it to the modules before nw.compile")
+        for i, model in enumerate(models):
             self[i].load_state_dict(model.state_dict())
         return self
 

@@ -221,10 +221,17 @@ class Applied(unittest.TestCase):
             if isinstance(module, nn.LeakyReLU):
                 module.negative_slope = 0.3
 
+        def late(module, seen=[]):  # noqa: B006, of the second model alone
+            if isinstance(module, nn.LeakyReLU):
+                seen.append(module)
+                module.negative_slope = 0.01 * len(seen)
+            elif isinstance(module, nn.Linear):
+                nn.init.zeros_(module.weight)
+
         wide = nw.compile([nn.Sequential(nn.Linear(5, 4), nn.LeakyReLU()) for _ in range(2)])
         weights = {name: tensor.clone() for name, tensor in wide.state_dict().items()}
-        for change in (freeze, slope):
-            with self.assertRaisesRegex(nw.Error, r"^\[apply\] model 0: got a function that changes more than values of tensors, expected one "
+        for change, number in ((freeze, 0), (slope, 0), (late, 1)):
+            with self.assertRaisesRegex(nw.Error, rf"^\[apply\] model {number}: got a function that changes more than values of tensors, expected one "
                                                   r"that changes these alone; try applying it to the modules before nw\.compile$"):
                 wide.apply(change)
         for name, tensor in wide.state_dict().items():

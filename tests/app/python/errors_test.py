@@ -369,6 +369,7 @@ class OtherArchitectures(unittest.TestCase):
         self.refused(Acts, functools.partial(torch.mul, other=2.0), functools.partial(torch.mul, other=3.0), r"\.act of model 1")
         self.refused(Acts, Config(2.0), Config(3.0), r"\.act of model 1")
         self.refused(Secret, 2.0, 3.0, r"\._gain of model 1: got 3.0, expected 2.0 as in model 0")
+        self.refused(Secret, 0, 1, r"\._gain of model 1: got 1, expected 0 as in model 0")
         self.refused(self.hooked, 2, 3, r"\._forward_hooks of model 1")
         self.refused(self.patched, 2, 3, r"\.forward of model 1")
 
