@@ -84,8 +84,6 @@ void GradientModel::place_saved() {
     }
 }
 
-GradientModel::~GradientModel() { free_unused_memory(); }
-
 ExecutorOptions GradientModel::with_arenas(ExecutorOptions options) const {
   options.arenas = arenas_;
   return options;

@@ -17,9 +17,6 @@ class GradientModel {
   /// `whole`: makes Program(n) of both passes for the models [begin, begin + n).
   GradientModel(const std::shared_ptr<WithGradients>& what, const Ensemble& ensemble,
                 const ExecutorOptions& options, const MakeProgram& whole);
-  ~GradientModel();
-  GradientModel(const GradientModel&) = delete;
-  GradientModel& operator=(const GradientModel&) = delete;
 
   struct Forward {
     Tensors outputs, updates;  // `[N, ...]`

@@ -96,7 +96,8 @@ class UnusedMemory {
   }
 
  private:
-  static constexpr int64_t kKept = 256;  // tensors for which a block is not taken until it is freed
+  /// A block is freed after so many tensors for which it was not taken.
+  static constexpr int64_t kKept = 256;
 
   struct Block {
     void* data;

@@ -4,9 +4,9 @@
 namespace wide {
 
 /// An uninitialised contiguous tensor for values that are kept and read repeatedly, such as
-/// weights: on the CPU, from 2 MB on, in large pages. In small pages, reading 16 MB
-/// from the last-level cache is a third slower (TLB misses), and first writes take far longer.
-/// Without large pages it is an ordinary tensor (madvise(2), MADV_HUGEPAGE).
+/// weights: on the CPU, from 2 MB on, in large pages. In small pages, reading 16 MB from the
+/// last-level cache is a third slower (TLB misses), and first writes take far longer. Without large
+/// pages it is an ordinary tensor (madvise(2), MADV_HUGEPAGE).
 at::Tensor empty_to_keep(at::IntArrayRef sizes, const at::TensorOptions& options);
 
 /// An uninitialised contiguous tensor for values of one call, such as gradients. From `from_bytes`

@@ -43,6 +43,10 @@ class ArenaMemory {
  public:
   /// From `reused_from` bytes on, memory waits for the next lease of an arena (empty_to_reuse).
   explicit ArenaMemory(int64_t reused_from = kLargePage_bytes) : reused_from_(reused_from) {}
+  ~ArenaMemory() { free_unused_memory(); }  // also what its leases have left
+  ArenaMemory(const ArenaMemory&) = delete;
+  ArenaMemory& operator=(const ArenaMemory&) = delete;
+
   void reserve(int64_t bytes, c10::Device device);
   /// Its address, which may be another in the next lease: plans look it up before each run.
   char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }

@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -104,6 +106,22 @@ TEST(Arena, PlansFollowMemoryThatMoved) {
     EXPECT_TRUE(at::equal(at::from_blob(memory->data(), {5, 3}), x.exp())) << more;
     EXPECT_TRUE(at::allclose(sums, x.exp().sum(1))) << more;
   }
+}
+
+TEST(Arena, ItsMemoryEndsWithIt) {
+  auto memory = std::make_shared<ArenaMemory>();
+  memory->reserve(5 << 20, at::kCPU);
+  const auto address = [&] {
+    const ArenaLease lease({memory});
+    return memory->data();
+  };
+  const char* const first = address();
+  EXPECT_EQ(address(), first);  // kept between leases
+  unsigned char resident = 0;
+  ASSERT_EQ(mincore(const_cast<char*>(first), 1, &resident), 0);
+  memory.reset();
+  EXPECT_EQ(mincore(const_cast<char*>(first), 1, &resident), -1);  // no longer mapped
+  EXPECT_EQ(errno, ENOMEM);
 }
 
 TEST(Threads, EveryItemRunsOnceAndErrorsComeBack) {
