@@ -81,6 +81,11 @@ class Executor {
   /// One call: the ranges that each thread ran, and their steps.
   TimelineCall timeline(const Tensors& bound, const Tensors& results);
 
+  /// Keeps the arenas where they are, as captured graphs need it.
+  std::unique_ptr<ArenaLease> hold_arenas() const {
+    return std::make_unique<ArenaLease>(options_.arenas);
+  }
+
   int ranges() const { return static_cast<int>(ranges_.size()); }
   int64_t models_at_a_time() const { return ranges_.back().n; }  // in the longest ranges
   int64_t bytes() const;                                         // with all arenas, shared ones too

@@ -103,6 +103,7 @@ void LoweredModel::fill_slots(const Tensors& inputs) {
     captured_.clear();
     for (const Value& v : made_.executor->results())
       captured_.push_back(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
+    held_ = made_.executor->hold_arenas();
     graph_ = capture(made_.ensemble.device(), [this] { made_.executor->run(slots_, captured_); });
   }
   for (size_t k = 0; k < at.size(); ++k) slots_[at[k]].copy_(inputs[k]);

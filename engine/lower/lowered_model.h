@@ -55,6 +55,7 @@ class LoweredModel final : public CompiledModel {
   // Mode reduce-overhead: the tensors that the graph reads, in the ensemble's order, and those that
   // it writes. Their addresses are fixed since it was captured.
   Tensors slots_, captured_;
+  std::unique_ptr<ArenaLease> held_;  // replays read the arenas
   std::unique_ptr<DeviceGraph> graph_;
 };
 
