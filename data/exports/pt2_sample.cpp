@@ -8,6 +8,7 @@
 namespace wide {
 namespace {
 
+/// The classes of module `torch` by which torch.save names the dtype of a tensor's memory.
 const std::map<at::ScalarType, std::string>& storage_classes() {
   static const std::map<at::ScalarType, std::string> names{
       {at::kFloat, "FloatStorage"}, {at::kDouble, "DoubleStorage"},
@@ -38,8 +39,8 @@ class Pickle {
     text("cpu");
     number(t.numel());
     tuple();
-    raw("Q");  // the storage behind that key
-    number(0);
+    raw("Q");   // loads the storage that the tuple names, from the record data/KEY
+    number(0);  // storage offset
     numbers(t.sizes());
     numbers(t.strides());
     raw("\x89");  // requires_grad = False
@@ -61,7 +62,7 @@ class Pickle {
     raw("c" + module + "\n" + name + "\n");
   }
   void text(const std::string& s) {
-    raw("X");
+    raw("X");  // a string of UTF-8
     little_endian(s.size(), 4);
     raw(s);
   }
