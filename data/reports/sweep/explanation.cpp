@@ -15,7 +15,8 @@ std::string change(const std::string& now, const std::string& before, const char
 
 std::string flops_text(double flops) { return fmt::format("{:.4g}", flops * 1e-6); }
 
-/// "; that at 12 % of the machine's arithmetic peak instead of 5.1 %", for the nearest peak.
+/// "; that at 12 % of the machine's arithmetic peak instead of 5.1 %"; or of the memory bandwidth,
+/// if `now` reaches a larger share of that. "" if a time or a peak is unknown.
 std::string rate_text(const Timing* now, const Timing* before) {
   if (!now || !before || now->flops_share <= 0 || before->flops_share <= 0) return "";
   const bool arithmetic = now->flops_share >= now->bytes_share;

@@ -6,9 +6,9 @@
 
 namespace wide {
 
-/// A sentence for each step from one form to the next: which operators and bytes it saves, by
-/// `work`, and how near to the machine's peaks it runs, by `timings` of the same forms (null: not
-/// timed).
+/// A sentence for each form but the first: how many operators and bytes it saves over the one
+/// before, and which share of the machine's peak each reaches. `timings[i]` is that of `work[i]`;
+/// null: not timed.
 std::string explanation_of(const std::vector<FormWork>& work,
                            const std::vector<const Timing*>& timings);
 

@@ -5,8 +5,8 @@
 namespace wide {
 namespace {
 
-// WideCompiler 0.7 on an A100: N and the speedup over N separate compiled calls. Its baseline has
-// one set of weights; times are means of wall-clock time without packing.
+// WideCompiler 0.7 on an A100: N, and the speedup over N separate calls of a compiled model, which
+// there all use one set of weights. Mean wall-clock times, without stacking the inputs.
 using Figures = std::vector<Point>;
 
 const std::map<std::string, Figures>& table() {

@@ -6,7 +6,8 @@
 
 namespace wide {
 
-/// Published speedups of a target, to be drawn beside ours; nullopt if there are none.
+/// The speedups that WideCompiler 0.7 publishes for a target's layer, to be drawn beside ours;
+/// nullopt if it publishes none.
 std::optional<PublishedLine> published_line(const std::string& target);
 
 }  // namespace wide

@@ -122,11 +122,12 @@ struct MissingBaseline {
   int64_t needed_bytes = 0;  // by estimate; 0: not known
 };
 
-/// Work of one form of a network in a call.
+/// Work of one call of a network in one of its forms: as users write it ("naive"), as an expert
+/// would write it by hand ("optimised"), and as this program runs it ("compiled").
 struct FormWork {
-  std::string form;       // "naive", "optimised", "compiled"
-  int64_t operators = 0;  // that compute something
-  double bytes = 0;       // that they read and write
+  std::string form;
+  int64_t operators = 0;  // calls of operators, without views
+  double bytes = 0;       // that these calls read and write
   double passes = 0;      // bytes divided by those of all inputs and outputs
   double flops = 0;
 };
@@ -142,8 +143,8 @@ struct Case {
   std::vector<std::string> notes;  // on baselines that are missing
   std::vector<Timing> baselines;
   std::vector<MissingBaseline> missing;  // baselines that were known not to run
-  std::vector<FormWork> work;            // of forms that are compared, each a step up
-  std::string explanation;               // of those steps, by what `work` says
+  std::vector<FormWork> work;            // by form, if the target has an optimised one
+  std::string explanation;               // what each form saves over the one before it
   std::vector<Trial> trials;
 };
 
