@@ -17,10 +17,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long to wait for news of a single worker, and the pause between looks at several: long,
-/// since looking takes time from the cores that measure.
+/// How long to wait for a message where there is one worker, and the pause between two rounds of
+/// polling where there are several. Not shorter, as polling takes time from the measuring cores.
 constexpr milliseconds kPatience{100}, kLook{10};
-/// A case that was lost with so many workers is not given to another one.
+/// After a case was lost with this many workers, its trials count as crashed.
 constexpr int kMostLost = 3;
 
 }  // namespace
@@ -56,7 +56,7 @@ class SweepRunner::Round {
  private:
   struct Seat {
     std::unique_ptr<Worker> worker;
-    std::optional<size_t> index;  // position of the case that the worker has
+    std::optional<size_t> index;  // position of the case that it runs; nullopt: it is idle
   };
 
   const SweepCase& planned(size_t index) const { return runner_.cases_[index]; }
@@ -68,7 +68,7 @@ class SweepRunner::Round {
     return (own.empty() ? runner_.machine_ : own) == wanted;
   }
 
-  /// Throws Error when the remaining cases need a machine that has no worker.
+  /// Throws Error: the remaining cases must run on a machine that has no worker left.
   [[noreturn]] void refuse_waiting() const {
     throw Error(fmt::format("[sweep] workers: got none left on {}, expected one; try --resume",
                             printable(planned(queue_.front()).machine)),
@@ -79,6 +79,7 @@ class SweepRunner::Round {
     return std::any_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.index; });
   }
 
+  /// Gives each idle worker the next case that it may run. Cases with a stored result are skipped.
   void hand_out() {
     for (Seat& seat : seats_) {
       if (seat.index || !seat.worker->alive()) continue;
@@ -100,7 +101,7 @@ class SweepRunner::Round {
     }
   }
 
-  /// Takes news of a worker; returns whether there was any.
+  /// Handles one message of a busy worker; returns whether there was one within `patience`.
   bool listen(Seat& seat, milliseconds patience) {
     if (!seat.index) return false;
     std::optional<WorkerNews> news = seat.worker->receive(patience);
@@ -121,7 +122,8 @@ class SweepRunner::Round {
     for (SweepObserver* o : runner_.observers_) o->on_case(of, result);
   }
 
-  /// Gives the cases of lost workers to others.
+  /// Removes lost workers and puts their cases back into the queue. Throws Error if no worker is
+  /// left for the remaining cases.
   void bury() {
     for (Seat& seat : seats_) {
       if (seat.worker->alive()) continue;
