@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// Set by a rank that starts this program as its child.
+/// Set by `nw.train` for the program that it starts as its rank (nwide/training/ranks.py).
 constexpr const char* kRelayed = "WORKBENCH_RANK";
 
 /// A number in the environment, or `otherwise`.
@@ -34,7 +34,8 @@ Launch read() {
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
     l.mpi = true;
-    // By default mpirun binds two processes to one core each, unasked; srun binds as configured.
+    // mpirun binds unasked (one or two processes to one core each), so its binding counts as chosen
+    // only with one of the settings below; srun's is what the cluster was configured for.
     l.bound = !std::getenv("OMPI_COMM_WORLD_SIZE");
     for (const char* chosen : {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_list",
                                "OMPI_MCA_rmaps_rank_file_path", "OMPI_MCA_orte_rankfile"})

@@ -3,24 +3,27 @@
 
 namespace wide {
 
-/// How this process was started, read from the launcher's environment variables.
+/// How this process was started.
 struct Launch {
-  int size = 1;   // processes that run this program together
-  int rank = 0;   // its number among them, from 0
-  int local = 1;  // how many of them run on this machine
-  bool mpi = false;
-  int relay = -1;  // a socket to the rank of MPI that started this process (app/cluster/relay.h)
+  int size = 1;        // processes that run this program together
+  int rank = 0;        // its number among them, from 0
+  int local = 1;       // how many of them run on this machine
+  bool mpi = false;    // a rank of MPI: started by mpirun, srun or nw.train
+  int relay = -1;      // socket to the Python process that is the MPI rank (relay.h); -1: none
   bool bound = false;  // the user or launcher has chosen the cores of each process
-  std::string
-      wrong;  // why several processes cannot work together: a line for the user; "": they can
+  /// Why the processes cannot work together, as a line for the user; "": they can. A command that
+  /// would run over several processes throws it as an Error.
+  std::string wrong;
 };
+/// Reads the environment variables of the launcher (mpirun, srun) at the first call.
 const Launch& launch();
 
-/// Threads for one of several processes that compute side by side: the cores that it is bound to,
-/// or its share of all.
+/// How many threads this process computes with beside the others of its machine: one for each core
+/// that it is bound to, else for each of its equal share of all cores.
 int threads_of_rank();
 
-/// Whether an environment variable comes from the launcher; child processes must not inherit it.
+/// Whether an environment variable was set by the launcher. A child process must not inherit it:
+/// the child would take itself for a rank.
 bool is_launchers(const char* variable);
 
 }  // namespace wide
