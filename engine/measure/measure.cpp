@@ -14,9 +14,9 @@ namespace wide {
 namespace {
 
 constexpr double kWarmupNs = 20e6;
-constexpr double kLongNs = 1e9;  // a call this long needs no further warm-up call
+constexpr double kLongNs = 1e9;  // a first call this long is warm-up enough
 constexpr int kColdCalls = 5;
-constexpr int64_t kMostCalls = 1 << 22;  // of a sample, whatever the clock says
+constexpr int64_t kMostCalls = 1 << 22;  // in a sample, even if it is then shorter than wanted
 constexpr int kResamples = 2000;
 constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what is reported
 constexpr double kSameBand = 0.03;
@@ -42,8 +42,8 @@ class Runner {
       synchronize(contender_.device);
       timing_.first_call_ns = now() - start;
     });
-    // The shortest call seen decides how many make a sample, so that later, warmer ones are not
-    // too short. Batches double: the clock must not be what is measured.
+    // The shortest call seen decides how many make a sample, so that samples are long enough also
+    // when calls get faster. Batches double, so that reading the clock takes a vanishing part.
     double shortest = timing_.first_call_ns;
     int64_t batch = 1;
     const bool warmed = contender_.has_run || shortest > kLongNs;

@@ -21,7 +21,7 @@ struct Timing {
   int outliers = 0;                // beyond 1.5 interquartile ranges, counted only
   int64_t calls_per_sample = 0;
   double first_call_ns = 0;
-  double cold_ns = 0;           // on a device: a single call, from its start to its end
+  double cold_ns = 0;           // on a device: one call alone, from its start until all is computed
   int64_t peak_bytes = 0;       // counted during the first call
   double with_packing_ns = 0;   // median of a call that also stacks inputs and splits outputs
   double flops = 0, bytes = 0;  // of one call for all N; 0: not known
@@ -39,12 +39,12 @@ struct Timing {
 /// not wait: a sample is the time between two events of the device.
 struct Contender {
   std::string name;
-  std::string kind;
+  std::string kind;  // "baseline" or "candidate"
   std::function<void()> call;
   c10::Device device = c10::kCPU;
   /// The same call for a user with separate tensors: stacks inputs, runs, splits outputs.
   std::function<void()> call_with_packing = {};
-  /// Whether it has run before. Then one call that is long enough warms it up.
+  /// Whether it has run before: then its first call here counts as part of the warm-up.
   bool has_run = false;
 };
 
@@ -60,7 +60,8 @@ struct MeasureOptions {
 /// Times all contenders interleaved in random order, warm. Index i belongs to contender i.
 /// Every contender has its own budget: one that has spent it takes no part in later rounds, but
 /// gets `min_samples` first. Calls with packing are timed at the end, `min_samples` of them or
-/// fewer where those would take more than a quarter of a budget.
+/// fewer where those would take more than a quarter of a budget. An exception of a call is passed
+/// on, and all samples are lost.
 std::vector<Timing> measure(const std::vector<Contender>& contenders,
                             const MeasureOptions& options = {});
 
