@@ -3,13 +3,13 @@
 
 namespace wide::norms {
 
-/// The layout of images `[N, B, C, ...]`. `planes`: every channel of a sample is contiguous; else
-/// channels are last, and pixels are rows at equal distances. Strides in elements.
+/// The layout of images `[N, B, C, ...]`. `planes`: every channel of a sample is contiguous; else,
+/// if `row` > 0, they are channels_last: the pixels of a model are rows of channels, `row` apart.
 struct Images {
-  int64_t n, b, c, area;
-  int64_t model, sample, channel;
+  int64_t n, b, c, area;           // models, samples, channels, pixels of an image
+  int64_t model, sample, channel;  // strides, in elements
   bool planes;
-  int64_t row = 0;  // channels last: distance of pixels; 0: neither layout
+  int64_t row = 0;
 
   explicit Images(const at::Tensor& x)
       : n(x.size(0)),
@@ -37,9 +37,11 @@ struct Images {
     }
   }
 
+  /// Whether they have one of the two layouts.
   bool fits() const { return planes || row > 0; }
   /// Whether each sample's channels are contiguous.
   bool whole_samples() const { return channel == area && (planes || area == 1); }
+  /// Where channel `at` of sample `k` of model `i` begins.
   int64_t offset(int64_t i, int64_t k, int64_t at) const {
     return i * model + k * sample + at * channel;
   }

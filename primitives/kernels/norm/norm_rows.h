@@ -1,10 +1,10 @@
 #pragma once
 #include <cstdint>
 
-/// Sums and multiply-adds over rows of floats: the parts of the normalisations. Statistics take two
-/// passes (mean, then squared distances from it), both over rows in the first-level cache.
-/// `stream`: stores past the caches, to rows that begin at and are multiples of 64 bytes. `relu`
-/// keeps NaN.
+/// Loops over floats that the normalisations are made of. Statistics take two passes (the mean,
+/// then squared distances from it), the second one over data that is in cache by then. `stream`:
+/// stores past the caches; rows must then begin at multiples of 64 bytes and have such a length.
+/// `relu`: max(y, 0), with NaN kept.
 namespace wide::norm_rows {
 
 /// y = (x - mean) / sqrt(var + eps) * w + b over `rows` rows of `d`; without the mean when `rms`.
@@ -20,10 +20,11 @@ void plane_shift(const float* x, float* y, int64_t n, float mean, float scale, f
 
 constexpr int64_t kColumns = 16;  // columns of a block at most: a cache line
 
-/// Sums over rows `stride` apart of `width` columns, or of their squared distances from `mean`.
+/// The sum of each of `width` columns, over rows that are `stride` apart; `squares`: the sum of
+/// (x - mean)^2 instead.
 void column_sums(const float* x, int64_t rows, int64_t stride, int64_t width, const float* mean,
                  bool squares, double* sums);
-/// plane_shift with numbers for each column; rows of x are `from` apart, rows of y `to`.
+/// plane_shift with a mean, scale and shift for each column. Rows of x are `from` apart, of y `to`.
 void column_shift(const float* x, float* y, int64_t rows, int64_t from, int64_t to, int64_t width,
                   const float* mean, const float* scale, const float* shift, bool relu);
 

@@ -37,7 +37,8 @@ bool aligned(const Tensor& t, int64_t row) {
   return row % kColumns == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
 }
 
-/// Runs the activation over all results, for channels last.
+/// Runs the activation over all results at the end: for channels_last, where no channel's results
+/// are contiguous.
 void finish_all(const Finish& finish, const Tensor& out) {
   if (!finish.exists()) return;
   TORCH_CHECK(out.is_non_overlapping_and_dense(), "wide::norm: out has strides ", out.strides());
@@ -78,7 +79,7 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   float* py = out.mutable_data_ptr<float>();
   const Finish finish(activation, {}, out);
   stream = stream && aligned(out, d) && !finish.exists();
-  // So few rows that the activation reads them from the first-level cache.
+  // Rows between two calls of the activation, few enough to be still in the first-level cache.
   const int64_t most =
       finish.exists() ? std::max<int64_t>(4, 4096 / std::max<int64_t>(d, 1)) : rows;
   at::parallel_for(0, rows, grain(d), [&](int64_t begin, int64_t end) {
@@ -145,13 +146,14 @@ Tensor group_norm_kernel(const Tensor& x, const OptionalTensor& weight, const Op
 
 // -------------------------------------------------------------------------------- batch norm
 
-/// Statistics that training batch norm reads and writes, by model and channel.
+/// What training batch norm reads and writes for each model and channel; null: no running ones.
 struct Statistics {
   const float *w, *b, *old_mean, *old_var;
   float *mean, *invstd, *new_mean, *new_var;
   double momentum, eps, count;
 
-  /// Takes mean and sum of squares of channel `at`; returns 1 / sqrt(var + eps).
+  /// Stores the statistics of channel `at`, from its mean `m` and the sum of (x - m)^2; returns
+  /// 1 / sqrt(var + eps).
   float finish(int64_t at, float m, double squares) const {
     const float scale = static_cast<float>(1.0 / std::sqrt(squares / count + eps));
     mean[at] = m;
@@ -187,7 +189,7 @@ void batch_planes(const Images& in, const Images& to, const float* px, float* py
   });
 }
 
-/// Calls `work(model, first channel, how many)` for every block of up to sixteen channels.
+/// For channels_last: calls `work(model, first channel, how many)` for blocks of up to 16 channels.
 template <class Work>
 void for_channel_blocks(const Images& in, Work work) {
   const int64_t blocks = (in.c + kColumns - 1) / kColumns, rows = in.b * in.area;

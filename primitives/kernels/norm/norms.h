@@ -6,17 +6,18 @@
 
 namespace wide {
 
-/// The engine's own normalisations: statistics and each model's affine part in one pass over
-/// memory. float32 on the CPU, inference only: their gradients are refused. Weights are contiguous
-/// `[N, C]` or absent. Each is an operator `wide::NAME` with an out-form, which may write over its
-/// first argument; `activation` (activations.h) and `stream` (past the caches) are set by the plan.
+/// Normalisation kernels, each with every model's own affine part (weight and bias, absent: ones
+/// and zeros). float32 on the CPU; gradients are refused. Each function calls the operator
+/// `wide::NAME`, which throws c10::Error for other layouts of x. The plan (engine/lower/plan) may
+/// call it so that it writes over x, applies an activation, or writes past the caches (its argument
+/// `stream`).
 namespace norms {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// (x - mean) / sqrt(var + eps) * w + b over the last `d` elements, `d` the last axes of x
-/// `[N, ..., D]` contiguous; without mean when `rms`. weight and bias `[R, D]`: row r is used for
-/// rows / R consecutive rows of x (R = N, or N*B for an affine part per sample).
+/// (x - mean) / sqrt(var + eps) * w + b over rows of `d` elements, the last axes of the contiguous
+/// x `[N, ..., D]`; `rms`: x / sqrt(mean(x²) + eps) * w + b. weight and bias are `[N, D]`, or
+/// `[N*B, D]` for an affine part per sample: equal numbers of consecutive rows of x share one.
 at::Tensor layer_norm(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                       int64_t d, double eps, bool rms);
 
@@ -25,17 +26,17 @@ at::Tensor layer_norm(const at::Tensor& x, const OptionalTensor& weight, const O
 at::Tensor group_norm(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                       int64_t groups, double eps);
 
-/// Training batch norm of x `[N, B, C, ...]`: y, mean and 1/sqrt(var + eps) of the batch `[N, C]`,
-/// new running mean and variance `[N, C]` (the old ones absent: of size 0).
+/// Training batch norm of x `[N, B, C, ...]`. Returns y and, as `[N, C]`, the batch's mean and
+/// 1/sqrt(var + eps), and the new running mean and variance (of size 0 if there are no old ones).
 std::vector<at::Tensor> batch_norm(const at::Tensor& x, const OptionalTensor& weight,
                                    const OptionalTensor& bias, const OptionalTensor& running_mean,
                                    const OptionalTensor& running_var, double momentum, double eps);
 
-/// x * scale + shift, one of both `[N, C]` per channel of x `[N, B, C, ...]`.
+/// x * scale + shift for x `[N, B, C, ...]`, scale and shift `[N, C]`.
 at::Tensor scale_shift(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift);
 
-/// x `[N, B, C, ...]` if group_norm can read it, else a contiguous copy; `readable`: the same for
-/// batch_norm and scale_shift, which also read channels last.
+/// x `[N, B, C, ...]` itself if group_norm can read its layout, else a contiguous copy. `readable`:
+/// the same for batch_norm and scale_shift, which can also read channels_last.
 at::Tensor with_whole_samples(const at::Tensor& x);
 at::Tensor readable(const at::Tensor& x);
 
