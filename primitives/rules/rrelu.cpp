@@ -1,6 +1,7 @@
 // rrelu(x) = x where x > 0, else slope * x. In training the slope is drawn from [lower, upper];
 // otherwise it is their mean. functorch has no batching rule for it, so outside training the
-// recorder replaces it by leaky_relu, which has one. In training it stays as it is.
+// recorder replaces it by leaky_relu, which has one. For training see draws.cpp; where that does
+// not apply, rrelu runs model by model.
 #include <ATen/ATen.h>
 
 #include "engine/record/record.h"
