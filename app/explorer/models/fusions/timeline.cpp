@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// "linear / packed", or the engine's way if no primitive claimed the operator.
+/// "linear / packed", or only the way of widening if no primitive claimed the operator.
 std::string way_of(const TimelineItem& item) {
   return item.primitive.empty() ? item.strategy : item.primitive + " / " + item.strategy;
 }

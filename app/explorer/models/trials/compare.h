@@ -8,12 +8,12 @@
 
 namespace wide {
 
-/// A trial in each of the sweeps compared with one; nullptr if it is missing there or was not timed
-/// in both.
+/// A trial of one sweep beside the same trial of each sweep that is compared with it.
 struct ComparedLine {
   TrialKey key;
-  std::vector<std::optional<ComparedTrial>> changes;
-  std::vector<std::optional<StatusChange>> statuses;
+  std::vector<std::optional<ComparedTrial>> changes;  // nullopt: not correct and timed in both
+  std::vector<std::optional<StatusChange>> statuses;  // nullopt: the same status in both
+  /// The least `change.value` of `changes`; 0 if a status changed.
   double worst = std::numeric_limits<double>::infinity();
 
   /// Whether it is FASTER, SLOWER or has another status in any of the sweeps.

@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// The meaning of a trial's status for users; all counts of failures use it.
+/// The meaning of a trial's status for users of the explorer; all of its counts of failures use it.
 enum class Ending {
   right,
   incorrect,
