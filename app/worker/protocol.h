@@ -7,7 +7,8 @@
 //   to the worker:   {"case": {...}, "settings": {...}}
 //   from the worker: {"ready": pid} once, then for every case any number of
 //     {"memory": [needed, available]}, {"stage": what, "name": trial}, {"time": [names]}
-//   and at last {"result": case} or {"error": line, "exit_code": code}.
+//   and at last {"result": case, "resident": bytes} or {"error": line, "exit_code": code}.
+// The host replaces a worker that has become too large (`resident`: its memory in use).
 // {"peaks_of": device, "threads": count} is answered by {"peaks": ...}.
 namespace wide {
 
@@ -16,8 +17,9 @@ nlohmann::ordered_json request_json(const SweepCase& planned, const SweepSetting
 SweepCase sweep_case_from_json(const nlohmann::ordered_json& request);
 SweepSettings settings_from_json(const nlohmann::ordered_json& request);
 
-/// File descriptors the worker starts with, besides the standard ones. While calls are timed the
-/// page of the heartbeat says whose call runs: a line per call would disturb the timing.
+/// File descriptors that the worker starts with, besides the standard ones: the pipe for its
+/// answers, and the shared page of its heartbeat. While calls are timed that page says whose call
+/// runs, since a message for each call would disturb the timing.
 inline constexpr int kReplyFd = 3, kHeartFd = 4;
 
 }  // namespace wide
