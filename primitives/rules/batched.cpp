@@ -9,8 +9,8 @@ namespace {
 
 struct BatchedConfig {
   Sizes sizes, stride, padding;  // arguments of the operator
-  bool batched = true;           // false: one sample without a batch
-  bool flag = false;
+  bool batched = true;           // false: one sample without an axis B
+  bool flag = false;             // align_corners
   std::string text() const { return list_text(sizes); }
 };
 

@@ -72,7 +72,7 @@ std::optional<Claimed> claim_trilinear(const CallView& call) {
                       : std::optional(Claimed{c, {call.id(0), call.id(1), call.id(2)}, {0}});
 }
 
-/// The models are one more leading axis of all three.
+/// All three inputs have N as a leading axis, so every axis that the call names moves up by one.
 Tensors trilinear(const TrilinearConfig& c, const WideCall& call) {
   const auto next = [](Sizes axes) {
     for (int64_t& axis : axes) ++axis;
@@ -95,7 +95,8 @@ WIDE_RULES(
                 cell_claim("aten::rnn_relu_cell", "relu")},
      .strategies = {strategy<CellConfig>("wide", "two batched GEMMs and the gates", cell)},
      .parameter_inputs = {false, true, true, true, true}},
-    // of Bilinear: x NBI, W NOIJ, y NBJ -> NBO; each first given axes of size one, then summed over
+    // of Bilinear: x NBI, W NOIJ, y NBJ -> NBO. `expand` names axes of size 1 that each input is
+    // given, so that they multiply elementwise; `sum` the axes summed over.
     {.name = "trilinear",
      .summary = "The three-way product of nn.Bilinear",
      .claims = {{"aten::_trilinear", claim_trilinear}},

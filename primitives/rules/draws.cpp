@@ -14,7 +14,7 @@ using In = c10::ArrayRef<IValue>;
 
 constexpr int64_t kAll = 1 << 20;  // more dimensions than any: each element has its own draw
 
-// ------------------------------------------------------------------------- what is called instead
+// ----------------------------------------------------------------------------- draws by counter
 
 DrawsByCounter& draws() { return *draws_by_counter(); }
 
@@ -40,12 +40,13 @@ Tensor alpha_drop(const Tensor& x, double p, int64_t drawn) {
   return x * (keep * a) + ((keep - 1) * (kAlpha * a) + kAlpha * a * own);
 }
 
-// -------------------------------------------------------------------------------------- the calls
+// -------------------------------------------------------------------------- what they replace
 
-/// An operator with this many arguments. `made` computes its result, or what is written to self.
+/// A random operator that is replaced if `takes` its arguments. `made` computes its result, which
+/// an in-place operator writes to self.
 struct Row {
   const char* op;
-  size_t arguments;  // distinguishes overloads
+  size_t arguments;  // their number, which tells overloads apart
   bool (*takes)(In in);
   Tensor (*made)(In in);
   bool in_place;

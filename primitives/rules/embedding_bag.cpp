@@ -1,5 +1,5 @@
 // Rule for embedding bags: sums, means or maxima of table rows over bags of indices. functorch has
-// no batching rule; joined tables would break a padding index.
+// no batching rule. The models' tables cannot be joined to one, as padding_idx is one row of it.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -11,7 +11,7 @@ enum class Pick { sum, mean, max };  // LibTorch's numbers: 0, 1, 2
 
 struct BagConfig {
   Pick pick = Pick::sum;
-  bool closed = false;  // the last offset is the end of the last bag
+  bool closed = false;  // include_last_offset: the last offset is the end of the last bag
   int64_t padding = -1;
   std::string text() const {
     return fmt::format("mode={} include_last_offset={} padding_idx={}", static_cast<int>(pick),
@@ -51,7 +51,7 @@ Tensors collected(const BagConfig& c, const WideCall& call) {
   if (c.pick == Pick::max) {
     if (c.padding >= 0) rows = rows.masked_fill(padded.unsqueeze(2), -INFINITY);
     const Tensor most = nothing.scatter_reduce(1, wide_index(bag), rows, "amax", false);
-    return {most.masked_fill(most.eq(-INFINITY), 0)};  // a bag of padding only is empty
+    return {most.masked_fill(most.eq(-INFINITY), 0)};  // bags that hold padding only are zero
   }
   if (c.padding >= 0) rows = rows.masked_fill(padded.unsqueeze(2), 0);
   const Tensor sums = nothing.scatter_add(1, wide_index(bag), rows);
@@ -62,7 +62,7 @@ Tensors collected(const BagConfig& c, const WideCall& call) {
 }
 
 WIDE_RULES(
-    // ids NM, W NVD, offsets NB, scale NM -> NBD
+    // M: indices of all bags, B: bags; ids NM, W NVD, offsets NB, scale NM -> NBD
     {.name = "embedding_bag",
      .summary = "Sums, means or maxima of table rows over bags of indices",
      .claims = {{"aten::_embedding_bag", claim}, {"aten::_embedding_bag_forward_only", claim}},

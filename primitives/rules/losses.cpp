@@ -1,5 +1,6 @@
-// Rules for the class-target loss in its two directions, for which functorch has no batching rule,
-// and label smoothing in operators, as LibTorch's form selects rows by data.
+// Rules for nll_loss and its gradient, for which functorch has no batching rule. Cross entropy with
+// label smoothing is recorded as other operators, since LibTorch's own form drops ignored rows, and
+// how many these are depends on the data.
 #include <ATen/ATen.h>
 
 #include "engine/record/checks/data_dependence.h"
@@ -35,7 +36,7 @@ std::optional<Claimed> claim_backward(const CallView& call) {  // grad, self, ta
       *loss_config(call, 4), {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
 }
 
-/// For each row its class (any valid one if ignored) and weight (zero if ignored).
+/// For each row its class (0 if ignored) and weight (0 if ignored).
 struct Rows {
   Tensor classes, weight, ignored;
 };
@@ -167,7 +168,7 @@ WIDE_RULES(
      .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)}});
 
 [[maybe_unused]] const bool registered[] = {
-    // Its tag is for the other overload: here the lengths that decide the shape are numbers.
+    // Both overloads are tagged as dynamic in shape; here the lengths that decide it are numbers.
     add_data_dependence(
         {"aten::_ctc_loss", [](const Program&, const Node&) { return std::vector<ValueId>{}; }}),
     add_data_dependence(

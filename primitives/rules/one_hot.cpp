@@ -1,5 +1,5 @@
-// one_hot reads the classes to refuse invalid ones, which cannot be recorded. With a given number
-// of classes, comparing gives the same result.
+// one_hot looks at the values to refuse invalid classes, which cannot be recorded. Where
+// num_classes is given, a comparison with arange(num_classes) gives the same result.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"

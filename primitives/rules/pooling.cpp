@@ -1,7 +1,6 @@
-// Rules for max, average and adaptive max pools in user programs.
-// There are no weights, so a wide pool is a pool over more planes: N is folded into the batch or
-// the channels, whichever needs no copy. (functorch's rule always stacks, which copies everything
-// after a grouped convolution.)
+// Rules for max, average and adaptive max pools. Pools have no weights, so N is folded into the
+// batch or the channels, whichever needs no copy. (functorch always folds it into the batch, which
+// copies the results of a grouped convolution.)
 #include "primitives/layout.h"
 
 namespace wide::pooling_rules {

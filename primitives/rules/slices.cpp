@@ -1,7 +1,7 @@
 // Rules for slice assignment: y[:, 1:4] = ... and y[:, 2] = ..., which a recording without mutation
-// turns into copy or fill, and slice_scatter or select_scatter. functorch has no rules for the
-// first two; its slice_scatter fails for open ends, written as 2^63 - 1; its select_scatter writes
-// each element, and counts its gradient, once for each index of the dimension.
+// turns into copy or fill, and slice_scatter or select_scatter. functorch has no rules for copy and
+// fill; its slice_scatter fails for open ends, written as 2^63 - 1; its select_scatter writes each
+// element as often as the dimension is long, and its gradient is as many times too large.
 #include <ATen/ops/full.h>
 #include <ATen/ops/select_scatter.h>
 #include <ATen/ops/slice_scatter.h>

@@ -1,4 +1,5 @@
-// tensor_split reads the positions of its cuts from memory, which a recording cannot see.
+// tensor_split with a tensor of indices reads it from memory, which a recording does not see. So it
+// is recorded with the indices as numbers.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
