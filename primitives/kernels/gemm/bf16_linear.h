@@ -10,7 +10,7 @@ namespace wide {
 at::Tensor pack_pairs(const at::Tensor& weight);
 
 /// `wide::bf16_linear`: out[n] = activation(x[n] weight[n] + bias[n]) for every n, summed in
-/// float32 and rounded once, 12 x `[N, M, K]` of any strides, pairs of `pack_pairs`, bias `[N, O]`
+/// float32 and rounded once; x `[N, M, K]` of any strides, pairs of `pack_pairs`, bias `[N, O]`
 /// or none, result `[N, M, O]`; bfloat16. Inference only: its gradient is refused. `activation`:
 /// "none" or what activations::find takes.
 at::Tensor bf16_linear(const at::Tensor& x, const at::Tensor& pairs,
