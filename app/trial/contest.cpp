@@ -25,6 +25,7 @@ Tensors copies(Tensors tensors) {
   return tensors;
 }
 
+/// A contest while it runs: `run` has its steps in order.
 class Holding {
  public:
   Holding(const Contest& contest, Stages& stages)
@@ -137,7 +138,7 @@ class Holding {
     if (contest_.network.random) drawn_[i] = draw(*t.model);
   }
 
-  /// The results for the contest's seed.
+  /// The results with random numbers drawn from the contest's seed.
   Tensors draw(CompiledModel& model) const {
     at::manual_seed(contest_.seed);
     Tensors results;
@@ -264,7 +265,7 @@ class Holding {
     }
   }
 
-  /// False if a contender failed and was removed.
+  /// Times all contenders together. False if one failed: it is removed, and no time is kept.
   bool time_once(std::vector<Timed>& timed) {
     std::vector<Contender> contenders;
     std::vector<std::string> names;
@@ -313,6 +314,8 @@ class Holding {
     return true;
   }
 
+  /// Reports a contender that failed while it was timed: a candidate's trial ends, a baseline is
+  /// noted.
   void leave(const Timed& who, const std::exception_ptr& thrown) {
     expect_working(contest_.device);
     if (who.candidate)

@@ -15,8 +15,8 @@ namespace wide {
 /// A way to run all N models as one wide program.
 struct Candidate {
   std::string name;
-  /// Throws Error if it does not apply. A call slower than `far_off_ns` (0: unknown) is not worth
-  /// much tuning.
+  /// Throws Error if it does not apply. Tuning is cut short if a call takes longer than
+  /// `far_off_ns`, as another candidate is far faster; 0: none has run yet.
   std::function<std::unique_ptr<CompiledModel>(double far_off_ns)> compile;
   bool masks_shared = false;  // declares that all models draw the same
 };
@@ -41,9 +41,10 @@ struct Contest {
   Reduce reduce = Reduce::none;  // of the timed program; checks are by model
   int min_samples = 10;          // per timing, whatever the budget
   bool keep_results = false;     // return the results of the last check
-  /// Computes the expected results in another way than usual, for `compared(results)`.
+  /// For long calls, of which only some samples are checked: `expected` computes these samples by
+  /// the separate models, `compared` takes them out of a candidate's results. Empty: all samples.
   std::function<Expected()> expected = {};
-  std::function<Tensors(const Tensors&)> compared = {};  // empty: all
+  std::function<Tensors(const Tensors&)> compared = {};
   MemoryNeed memory = {};
 };
 
@@ -64,9 +65,10 @@ struct ContestResult {
   CaseSeconds seconds;
 };
 
-/// Compiles and checks every candidate, times candidates and baselines interleaved, and checks each
-/// candidate again. A candidate that fails becomes a trial with that status; an error that concerns
-/// all is thrown. `stages` is called at every step, and may throw to end the contest.
+/// Runs a contest: compiles and checks every candidate, times candidates and baselines interleaved,
+/// and checks each candidate again. A candidate that fails becomes a trial with that status; an
+/// error that concerns all is thrown. `stages` is called at every step, and may throw to end the
+/// contest.
 ContestResult hold(const Contest& contest, Stages& stages);
 
 /// Fills in the speedup over the baselines and the verdict of a trial with status ok.
