@@ -69,7 +69,7 @@ class Writer {
   const Value& value(ValueId id) const { return program_.value(id); }
   std::string& name(ValueId id) { return names_[id]; }
 
-  /// `wish`, with a number appended if that name is taken.
+  /// A new name: `wish`, with a number appended if that is taken.
   std::string fresh(const std::string& wish) {
     std::string name = wish;
     for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", wish, i);
@@ -133,7 +133,8 @@ class Writer {
     }
   }
 
-  /// Whether it is a number given for a tensor, which does not affect dtypes as a tensor does.
+  /// Whether a Python number was passed where the operator takes a tensor (a "wrapped number",
+  /// which does not promote dtypes as a tensor does). It is written as a number.
   bool is_number(ValueId id) const {
     const Value& v = value(id);
     return v.role == Role::constant && v.constant.unsafeGetTensorImpl()->is_wrapped_number();
@@ -280,8 +281,8 @@ class Writer {
     nodes_.push_back(n);
   }
 
-  /// The name for an output: its own, or that of a clone if it is no intermediate value or already
-  /// an output. Mutations are told apart by name, and an input must not be returned as it is.
+  /// The name for an output. A value that no node computes, or that is an output already, gets a
+  /// clone: torch.export tells outputs from mutations by name, and may not return an input itself.
   std::string output_name(ValueId id) {
     if (value(id).role == Role::intermediate && handed_out_.insert(id).second) return name(id);
     const std::string as = fresh("clone");
@@ -312,7 +313,7 @@ class Writer {
     }
   }
 
-  /// How Python calls the program: inputs by position or name; one tensor, or a tuple of them.
+  /// The pytrees of inputs and outputs: the inputs by position; one tensor, or a tuple of them.
   json call() const {
     const json leaf = {{"type", nullptr}, {"context", nullptr}, {"children_spec", json::array()}};
     const auto tuple = [](const json& children) {

@@ -119,8 +119,9 @@ class Writer {
     return known;
   }
 
-  /// A number given for a tensor. It must not affect the result's dtype: it becomes a number if the
-  /// operator has an overload for one, else a tensor with the dtype of its other tensors.
+  /// A Python number passed where the operator takes a tensor. It must not promote the result's
+  /// dtype: it becomes a number if the operator has an overload for one, else a tensor with the
+  /// dtype of its other tensors.
   jit::Value* number(const Node& node, ValueId id) {
     const Tensor& t = value(id).constant;
     const auto& name = node.op.schema().operator_name();
