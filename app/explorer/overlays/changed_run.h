@@ -6,7 +6,8 @@
 
 namespace wide {
 
-/// A dialog that changes the command of a stored training run, to start another run.
+/// A dialog that changes options in the command of a stored training run. The user copies the new
+/// command and runs it in a terminal.
 class ChangedRun {
  public:
   void ask(const std::string& command);

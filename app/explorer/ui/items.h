@@ -43,7 +43,8 @@ class Items {
   const std::vector<ScreenItem>& last() const { return last_; }
   const std::vector<ScreenItem>& now() const { return now_; }
 
-  /// The topmost clickable item with this label, or null. `kinds` empty: any but text.
+  /// The topmost item with this label in the last complete frame, visible ones first; null if there
+  /// is none. Plain text counts only with `text_too`.
   const ScreenItem* find(const std::string& label, bool text_too = false) const;
 
   /// A label that a script wants scrolled into view.

@@ -132,7 +132,7 @@ void Ui::end_frame() {
   items.begin();
 }
 
-// -------------------------------------------------------------------------------- the account
+// ------------------------------------------------------------- the record of what is on the screen
 
 void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, bool enabled,
               bool on) {

@@ -36,7 +36,7 @@ class Ui {
   void begin_frame(Input& input, float width, float height, float seconds);
   void end_frame();  // ImGui holds the draw data afterwards
 
-  // ---- the account ----
+  // ---- the record of what is on the screen ----
   Items items;
   void note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, bool enabled = true,
             bool on = false);
