@@ -35,7 +35,7 @@ struct CurvesFigure {
   std::string title, x_name, y_name;
   bool log_y = false;
   std::vector<CurveLine> lines;
-  std::vector<CurveGroup> groups;  // the best one first; grey groups have only faint lines
+  std::vector<CurveGroup> groups;  // best first; the worst are grey, if colours do not suffice
   std::string others;              // text about the number of grey groups; "" if there are none
   std::vector<size_t> labelled;    // indices of labelled lines, best first
   double x_end = 1;                // end of the axis, steps to come included
@@ -53,6 +53,7 @@ struct CurveAxes {
 
   /// Values to pixels; NaN for values that a logarithmic axis cannot show.
   Point at(const Point& value) const;
+  /// Pixels to values.
   Point value_at(const Point& unit) const;
   bool operator==(const CurveAxes& other) const;
 };

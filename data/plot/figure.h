@@ -12,7 +12,8 @@ namespace wide {
 /// One trial or baseline in a plot.
 struct CurvePoint {
   double n = 1;
-  // low, high: the 95 % interval of a speedup, the quartiles of a time. No value: no point.
+  /// low, high: the 95 % interval of a speedup, the quartiles of a time. Without a value nothing is
+  /// drawn.
   std::optional<double> value, low, high;
   bool incorrect = false;       // drawn as a cross
   bool chosen = false;          // the engine's choice at this n
@@ -35,8 +36,8 @@ struct Curve {
 struct PublishedLine {
   std::string name;
   std::vector<Point> points;  // x: N, y: speedup
-  // Measured on a similar device: the axes include it. Else values beyond the axes are stated as
-  // text at the edge.
+  /// Whether it was measured on a similar device: then the axes include it. Else values beyond the
+  /// axes are stated as text at the edge.
   bool comparable = false;
 };
 

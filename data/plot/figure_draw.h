@@ -12,11 +12,12 @@ namespace wide {
 struct FigureView {
   std::set<std::string> hidden;  // names of curves
   std::string lit;               // highlighted curve; others are faint
-  std::string selected;          // has its band if none is highlighted; "": the chosen one
+  std::string selected;          // curve whose intervals show as a band, if none is highlighted
   bool notes = true;
 };
 
-/// A point, or the cross of one that is incorrect, where it was drawn.
+/// A point, or the cross of one that is incorrect, where it was drawn: in the plot of values, in
+/// that of errors, or in the strip of crosses below.
 struct DrawnMark {
   enum class Side { value, error, lane };
   const Curve* curve = nullptr;  // of the figure that was drawn
@@ -34,7 +35,7 @@ struct DrawnFigure {
 /// Draws at the geometry's position. Points outside the axes are left out.
 DrawnFigure draw(Canvas& canvas, const Figure& figure, const Limits& limits,
                  const FigureGeometry& geometry, const FigureView& view = {});
-/// Draws at `x`, `y` with a width; returns the height.
+/// Draws with the upper left corner at `x`, `y`, this wide; returns the height.
 double draw(Canvas& canvas, const Figure& figure, const Limits& limits, double x, double y,
             double width);
 

@@ -7,10 +7,10 @@ namespace wide {
 /// Positions and axes of the two plots: values on the left, errors on the right.
 struct FigureGeometry {
   double x = 0, top = 0, width = 0;
-  double lane = 0;  // of crosses, below both plots
+  double lane = 0;  // height of the strip below both plots for crosses of incorrect trials; 0: none
   Box value, legend, error;
-  LogScale value_y, error_y, value_n, error_n;
-  bool legend_below = false;  // else between the plots
+  LogScale value_y, error_y, value_n, error_n;  // y and x axes of both plots
+  bool legend_below = false;                    // else between the plots
 };
 inline constexpr double kPlotHeight = 232;
 
