@@ -40,7 +40,7 @@ struct RunData {
   std::string fingerprint, split;
 };
 
-/// How many operators were switched to another mode than that of the export.
+/// How many operators train in another mode than the one they were exported in.
 struct SwitchedModes {
   int64_t dropout = 0, batch_norm = 0;
 };
@@ -105,13 +105,13 @@ struct RunReport {
   SwitchedModes switched;
   RunData data;
   std::map<std::string, JsonText> settings;  // by option; empty in reports of earlier versions
-  std::vector<std::string> frozen;
-  int64_t no_decay = 0;
-  std::optional<TrainerMemory> memory;  // none for a run that was merged from parts
-  int64_t recordings = 0;    // programs that were recorded for steps and evaluations; 0: not known
-  double first_call_ns = 0;  // first step, with recording and planning; 0: no step was made
-  int64_t checked_steps = 0;
-  double loop_seconds = 0;      // estimate for separate runs; 0: unknown
+  std::vector<std::string> frozen;           // parameters that are not trained
+  int64_t no_decay = 0;                      // number of parameters without weight decay
+  std::optional<TrainerMemory> memory;       // none for a run that was merged from parts
+  int64_t recordings = 0;     // programs that were recorded for steps and evaluations; 0: not known
+  double first_call_ns = 0;   // first step, with recording and planning; 0: no step was made
+  int64_t checked_steps = 0;  // first steps that were compared with float64
+  double loop_seconds = 0;    // estimate for separate runs; 0: unknown
   std::vector<Timing> results;  // with --bench
   Environment environment;
   std::vector<ModelReport> models;

@@ -9,14 +9,15 @@
 // Two training runs beside each other, model by model.
 namespace wide {
 
-/// How models of two runs are paired: by configuration, seeds and fold; or, if no two agree in
-/// these, by seeds and fold, which compares different configurations.
+/// How models of two runs are paired: by equal hyperparameters, seeds and fold; or, if no two agree
+/// in these, by equal seeds and fold, which compares different hyperparameters.
 enum class Pairing { configuration, seeds };
 
 /// A setting that differs between two runs, as text.
 struct RunDifference {
   std::string what, before, after;
-  /// False for what a resume may change (the length) and for what changes no value.
+  /// Whether it may have caused a change of the results. False for the number of steps, which a
+  /// resumed run may change, and for metrics.
   bool other_configuration = true;
 };
 
@@ -33,9 +34,10 @@ struct RunComparison {
   /// BETTER or WORSE if the interval lies on one side of 0, SAME if it contains 0. UNCLEAR if the
   /// runs differ in something that may have caused the change.
   std::string verdict;
+  /// Whether any of the differences may have caused the change.
   bool other_configuration() const;
   /// Whether the interval shows that it got worse, and the mean by more than this percentage of its
-  /// old value; whatever else differs between the runs.
+  /// old value. What else differs between the runs does not count.
   bool worse_by(double percent) const;
 };
 /// `least`: the weakest pairing allowed. Throws Error if the runs monitor different metrics or no

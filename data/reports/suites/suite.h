@@ -12,10 +12,10 @@
 // preset.
 namespace wide {
 
-/// A suite: how the rows of one preset are written. Registers itself at static initialisation.
+/// How the results of one preset are written. Registers itself at static initialisation.
 struct Suite {
-  std::string preset;  // its targets are the rows; its name is in file names
-  /// Adds files and plots, and its part of the page of tables.
+  std::string preset;  // the preset, whose targets have the rows; also a part of file names
+  /// Adds the suite's files and plots to `pages`, and its tables, as Markdown, to `page`.
   std::function<void(const SweepReport& report, const std::vector<SuiteRow>& rows,
                      SuitePages* pages, std::string* page)>
       add;
@@ -35,7 +35,7 @@ struct SuiteTable {
   std::string markdown() const;
 };
 
-/// A time in milliseconds and a ratio, as tables show them.
+/// Milliseconds ("1.2345"), and a ratio ("3.210"), as tables show them.
 std::string ms(double value);
 std::string times(double value);
 /// A time, or why there is none: "OOM 12.3 GB".

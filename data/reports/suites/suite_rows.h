@@ -14,20 +14,21 @@ struct SuiteCell {
   Status status = Status::skipped;
   double mean_ms = 0, std_ms = 0, median_ns = 0;
   int64_t samples = 0;
-  int64_t peak_bytes = 0;  // counted; an estimate if it does not fit
+  int64_t peak_bytes = 0;  // counted while it ran; for one that did not fit, the estimate
   const Timing* timing = nullptr;
 
   bool ok() const { return status == Status::ok; }
 };
 
-/// The same network, shape and N in all phases that ran: by phase, then by form. Forms are
-/// "vanilla" (the loop), "optimised", "torch.compile", "compiled".
+/// All results for one network, shape, N and dtype: by phase, then by form. Forms are "vanilla"
+/// (the loop), "optimised", "torch.compile", "compiled". Cases that differ in mode or device alone
+/// share a row, which shows the last of them.
 struct SuiteRow {
   std::string target, shape;
   int64_t n = 1;
   std::string dtype;
   std::map<std::string, int64_t> axes;  // of its shape
-  size_t machine = 0;                   // from 1, if the report has several, by `Apart`
+  size_t machine = 0;                   // number by `Apart`, from 1; 0: the report has one machine
   std::map<std::string, std::map<std::string, SuiteCell>> cells;
   std::map<std::string, const Case*> cases;
 
