@@ -53,7 +53,7 @@ struct TrialRow {
   double median_ns = kNone, q1_ns = kNone, q3_ns = kNone, first_call_ns = kNone;
   double peak_bytes = kNone, flops_share = kNone, bytes_share = kNone;
   double max_rel = kNone, eager_max_rel = kNone, tolerance = kNone;
-  double needed_bytes = kNone;  // estimate, for those that were left out
+  double needed_bytes = kNone;  // by estimate, for trials that did not fit into memory
 };
 
 /// All rows of one sweep, in the order of its cases: trials, baselines, baselines left out.
