@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kStreams = 8;
 
-/// Turns gradients off: by InferenceMode, which is faster, except for a network that differentiates
-/// inside (a training step), which cannot run under it.
+/// How gradients are turned off: by InferenceMode, which is faster; by no_grad for a network that
+/// calls autograd itself (a training step), which cannot run under InferenceMode.
 enum class Quiet { inference_mode, no_grad };
 
 void quietly(Quiet quiet, const Work& work) {
@@ -46,7 +46,7 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Runs `work` without gradients (InferenceMode, else no_grad); throws if both ways throw.
+/// Runs `work` under InferenceMode, or if that throws under no_grad; returns which it was.
 Quiet choose_quiet(const Work& work) {
   try {
     quietly(Quiet::inference_mode, work);

@@ -7,13 +7,14 @@
 
 namespace wide {
 
-/// Baselines for N separate models: `loop`, `threads` (CPU), `vmap`, `streams` and `graph` (CUDA).
-/// Each returns a call that runs all N on the ensemble's inputs with their own weights.
-/// A baseline that cannot run this network has no call and a reason.
+/// A way to run N separate models: `loop`, `threads` (CPU), `vmap`, `streams` or `graph` (CUDA).
+/// One that cannot run this network has no `call`, and a reason in `unavailable`.
 struct Baseline {
   std::string name;
-  std::function<Tensors()> run;  // outputs of all models, stacked; for the check
-  /// What is timed: as users write it, outputs kept per model. The first call makes the models.
+  /// For the check: runs fresh models once and returns their outputs, stacked to `[N, ...]`.
+  std::function<Tensors()> run;
+  /// What is timed: runs all N on the ensemble's inputs, as users write it. The first call makes
+  /// the models; the outputs of the last call are kept by model.
   std::function<void()> call;
   /// Baseline `graph`: the same call with inputs copied in and results copied out.
   std::function<void()> call_with_packing = {};

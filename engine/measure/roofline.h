@@ -29,12 +29,13 @@ struct Traffic {
 };
 Traffic count_traffic(const Program& program);
 
-/// The least time of `program`'s main nodes one after the other. A node takes the time of its FLOPs
-/// or of its bytes at the peaks (in float32), whichever is longer, and the cost of a call.
+/// Estimates the time of `program` without its prologue, nodes one after the other. A node takes
+/// the time of its FLOPs or of its bytes at the peaks (in float32), whichever is longer, and the
+/// cost of a call.
 double estimate_ns(const Program& program, const Peaks& peaks);
 
-/// FLOPs of one call of an operator. Without such a function an operator that is tagged as a
-/// reduction counts the elements that it reads, and any other the elements of its results.
+/// Counts the FLOPs of one call of an operator. Without such a function a reduction (by its tag)
+/// counts one for each element that it reads, and any other operator one for each of its results.
 using CountFlops = std::function<double(const Program& program, const Node& node)>;
 /// Registers at static initialisation; `op` without its overload. `flops` are those of the
 /// definition; `computed` those that the kernel executes, if they differ. Returns true.

@@ -22,8 +22,8 @@ struct BatchRange {
   bool has(int64_t batch) const { return batch >= least && !(most && batch > *most); }
 };
 
-/// The last size accepted by `takes` from `good`, which it accepts, towards `bad`, which it does
-/// not.
+/// The size nearest to `bad` that `takes` accepts, by bisection: it accepts `good` and not `bad`,
+/// and between them it changes once.
 int64_t last_taken(int64_t good, int64_t bad, const std::function<bool(int64_t)>& takes);
 
 /// The sizes around `batch` for which `takes` is true, which are assumed to have no gaps; nullopt
@@ -38,7 +38,7 @@ struct ValueFormulas {
 /// Which integers of a program depend on the batch size; all others are the same at every size.
 struct DynamicBatch {
   BatchRange range;
-  ValueId input = kNone;  // whose size in `dimension` is the batch size
+  ValueId input = kNone;  // the input whose size in `dimension` is the batch size
   int64_t dimension = 0;
   std::map<ValueId, ValueFormulas> values;
   /// By node and argument: one formula for an int, or one for each element of an int list.
