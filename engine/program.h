@@ -81,7 +81,8 @@ struct Origin {
   int32_t node = -1;      // index of the node (or first node of the region) in Program(1)
 };
 
-/// When a node runs: once per set of weights, once per call for all models, or for every model.
+/// When a node runs. main: in each call, for each range of models. prologue: once for a set of
+/// weights. shared: in each call once, as its result is the same for all models.
 enum class Phase { main, prologue, shared };
 
 struct Node {

@@ -9,8 +9,8 @@
 
 namespace wide {
 
-/// The arguments of a strategy. Inputs are in the primitive's canonical order, wide
-/// (`[N, ...]`, shared ones expanded), undefined where absent.
+/// The arguments of a strategy. Inputs are those of the claim (`Claimed::inputs`), in its order,
+/// all of them `[N, ...]` (shared ones expanded), undefined where absent.
 struct WideCall {
   int64_t n = 0;
   Tensors inputs;
@@ -28,7 +28,7 @@ struct Strategy {
   std::function<Applies(const std::any& config, const WideCall& call)> applies;
   std::function<Tensors(const std::any& config, const WideCall& call)> run;
   std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
-  bool only_when_asked = false;  // has another meaning (one mask for all): never chosen by itself
+  bool only_when_asked = false;  // computes something else (one mask for all): chosen by users only
   /// Operators of this project that it calls, "wide::prelu": the strategy applies only if all of
   /// them support the call's device, dtypes and gradients (engine/widen/capabilities.h).
   std::vector<std::string> operators{};

@@ -31,8 +31,8 @@ class Shape {
 struct Axis {
   std::string name;
   std::string meaning;                 // in a few words
-  std::optional<int64_t> otherwise{};  // the default,
-  std::string derived{};               // or where it comes from: "C", "none: x is [B, D]"
+  std::optional<int64_t> otherwise{};  // the default size
+  std::string derived{};               // or how it follows from others: "C", "none: x is [B, D]"
   int64_t least = 1;                   // the smallest size of a required axis
 
   bool required() const { return !otherwise && derived.empty(); }
@@ -56,10 +56,10 @@ struct Target : Rule {
   std::string formula;     // "y = x Wᵀ + b,  NBI, NOI -> NBO"
   std::string source;      // upstream name, paper
   std::vector<Axis> axes;  // all that `network` reads
-  /// The single model at a shape; throws Error for shapes that must be refused. An axis below its
-  /// `least` is refused without it.
+  /// The single model at a shape; throws Error for shapes that must be refused. Shapes with an axis
+  /// below its `least` are refused before it is called.
   std::function<Network(const Shape&)> network;
-  std::map<std::string, Sweep> sweeps;        // quick, full, ci; suite: its rows in one
+  std::map<std::string, Sweep> sweeps;        // by preset: quick, full, ci, suite
   std::function<double(const Shape&)> flops;  // of one model's forward
   std::map<at::ScalarType, double> tolerance{{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   std::string tolerance_reason;

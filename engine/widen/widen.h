@@ -13,12 +13,13 @@ struct WideValue {
   bool wide = false;
 };
 
-/// How a node or region of Program(1) was made wide.
+/// How a node or region of Program(1) was made wide: by a strategy of the primitive that claimed
+/// it, by functorch's batching rule, computed once for all models, or one model after the other.
 enum class Way { strategy, vmap, shared, per_model };
 const char* to_string(Way way);
 
 struct CoverageItem {
-  int32_t node = 0;       // index in Program(1)
+  int32_t node = 0;       // index in Program(1), of a region's first node
   int32_t nodes = 1;      // number of nodes (a region has several)
   std::string op;         // recorded operator
   std::string primitive;  // the one that claimed it
