@@ -205,7 +205,7 @@ int serve_rank(Cluster& cluster, const std::vector<SweepCase>& cases, SweepSetti
   const std::optional<RankPlace> place = own_place(cluster);
   if (!place) return cancelled() ? 130 : 0;
   allow_tf32(settings.tf32);
-  Environment used;  // the GPU
+  Environment used;  // only its fields about the GPU are set
   const std::string gpu = take_place(*place, cases, &used);
   if (settings.all_cores) settings.threads = set_threads(usable_cores());
   Environment environment = capture_environment(typed_command(), version(), git_state());

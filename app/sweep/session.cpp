@@ -78,8 +78,7 @@ SweepSession::SweepSession(SweepRequest request)
     std::vector<Environment>& machines = request.machines;
     if (!elsewhere && request.resume != Resume::no) machines.push_back(report_.environment);
     for (const Environment& machine : machines) recorder_->add_machine(machine);
-    if (request.resume !=
-        Resume::no) {  // what is done may be of others, and the first of those began
+    if (request.resume != Resume::no) {  // finished cases may come from other machines
       const SweepReport kept = recorder_->stored();
       if (elsewhere) report_.environment = kept.environment;
       machines = kept.machines;

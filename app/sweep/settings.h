@@ -17,7 +17,7 @@ struct SweepSettings {
   int threads = 0;
   bool all_cores = false;                     // no --threads: each machine uses all of its cores
   std::vector<std::string> baselines;         // names; empty: all
-  std::set<std::string> baselines_off;        // of these: not to be run
+  std::set<std::string> baselines_off;        // names of those not to be run
   std::map<std::string, std::string> forced;  // from --strategy
   int min_samples = 10;                       // of a timing, whatever the budget
   std::string peer;                           // a Python with torch, for torch.compile; "": none
@@ -26,7 +26,7 @@ struct SweepSettings {
   std::vector<PresetNetwork> networks;        // users' networks among the targets
   SweepPart part;                             // the share of the cases, with --part
   bool each_machine = false;                  // all cases are repeated on each machine
-  bool tf32 = false;                          // on a GPU: float32 factors may be rounded
+  bool tf32 = false;                          // on a GPU: float32 products may use TF32
   std::string tuning_db;                      // store of the tuning table; "": in memory only
   std::optional<Peaks> peaks;                 // of `peaks_device`, as the report states them
   c10::Device peaks_device = c10::kCPU;

@@ -14,7 +14,7 @@ struct SummaryOptions {
   /// Published speedups to compare with, by target and N, and their source.
   std::map<std::string, std::map<int64_t, double>> published;
   std::string published_note;
-  std::vector<PresetNetwork> networks;  // of the user's own: what looks at them needs their files
+  std::vector<PresetNetwork> networks;  // users' own; the command proposed next names their files
 };
 
 /// One line per target at its largest N, where the time went, what is wrong, and what to do next.
