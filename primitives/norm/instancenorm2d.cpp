@@ -1,7 +1,7 @@
 // instancenorm2d: y = (x - mean) / sqrt(var + eps) * weight + bias, statistics per sample and
-//   channel; running statistics are updated by the batch mean; used, they make it a batch norm
+//   channel; running statistics, if any, are updated by their mean over the batch; eval mode uses
+//   the running ones, which makes it a batch norm
 // shapes: x [N,B,C,H,W], weight bias [N,C] -> y [N,B,C,H,W]
-// source: torch.nn.InstanceNorm2d
 // source: torch.nn.InstanceNorm2d
 #include "primitives/norm/sample_norm.h"
 
