@@ -175,6 +175,16 @@ void take_results(ContestResult held, Case* result) {
     result->trials[i] = std::move(held.trials[i].trial);
 }
 
+/// Runs a step that comes after the trials. If it fails, a note says why, and their results stay.
+void after_trials(const std::string& name, const PreparedCase& made, Case* result,
+                  const std::function<void()>& step) {
+  try {
+    step();
+  } catch (...) {
+    result->notes.push_back(outcome_of(std::current_exception(), name, made.memory).reason);
+  }
+}
+
 /// Times torch.compile on the same case, in another Python; if it cannot, a note says why.
 void ask_torch_compile(const SweepCase& planned, const SweepSettings& settings, Stages& stages,
                        const PreparedCase& made, Case* result) {
@@ -270,11 +280,13 @@ Case run_case(const SweepCase& planned, const SweepSettings& settings, Stages& s
     if (made.fits) {
       ContestResult held = hold(contest_of(planned, settings, made), stages);
       const int ranges = fastest_ranges(held);
-      explain_forms(made, held, &result);
+      after_trials("case", made, &result, [&] { explain_forms(made, held, &result); });
       take_results(std::move(held), &result);
-      ask_torch_compile(planned, settings, stages, made, &result);
+      after_trials(kPeer, made, &result,
+                   [&] { ask_torch_compile(planned, settings, stages, made, &result); });
       stages.begin("case", "");
-      mark_chosen(planned, settings, made, ranges, &result);
+      after_trials("case", made, &result,
+                   [&] { mark_chosen(planned, settings, made, ranges, &result); });
     }
   } catch (...) {
     end_all(outcome_of(std::current_exception(), "", made.memory), &result);
