@@ -188,7 +188,9 @@ void after_trials(const std::string& name, const PreparedCase& made, Case* resul
 /// Times torch.compile on the same case, in another Python; if it cannot, a note says why.
 void ask_torch_compile(const SweepCase& planned, const SweepSettings& settings, Stages& stages,
                        const PreparedCase& made, Case* result) {
-  if (settings.peer.empty() || result->trials.empty() || !made.has_loop) return;
+  if (settings.peer.empty() || result->trials.empty() || !made.has_loop ||
+      settings.baselines_off.count(kPeer))
+    return;
   const auto alive = [&] { stages.begin("baseline", std::string(kBaselinePrefix) + kPeer); };
   alive();
   const Clocked clocked(&result->seconds.baselines);

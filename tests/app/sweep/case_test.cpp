@@ -64,5 +64,12 @@ TEST_F(SweepCaseRun, CancellingThereEndsTheCase) {
   EXPECT_THROW(run_case(planned_, settings_, stages), Cancelled);
 }
 
+TEST_F(SweepCaseRun, TorchCompileIsLeftOutWhereItEndedAWorker) {
+  Fails<std::bad_alloc> stages;
+  settings_.baselines_off = {kPeer};
+  EXPECT_EQ(run_case(planned_, settings_, stages).trials.at(0).status, Status::ok);
+  EXPECT_EQ(stages.turns, 0);
+}
+
 }  // namespace
 }  // namespace wide::case_test
