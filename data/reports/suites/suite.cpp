@@ -60,7 +60,10 @@ std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other) {
 }
 
 std::string suffix(const SuiteRow& row) {
+  std::string device = row.device;
+  std::erase(device, ':');
   return (row.dtype == "f32" ? "" : "-" + row.dtype) +
+         (row.mode == "default" ? "" : "-" + row.mode) + (device == "cpu" ? "" : "-" + device) +
          (row.n == 1 ? "" : fmt::format("-n{}", row.n)) +
          (row.machine == 0 ? "" : fmt::format("-machine{}", row.machine));
 }

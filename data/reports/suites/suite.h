@@ -42,8 +42,8 @@ std::string times(double value);
 std::string time_or_why(const SuiteCell& cell);
 std::string bytes_or_why(const SuiteCell& cell);
 std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other);
-/// "-n4" if N is not 1; "-bf16" if the dtype is not f32; "-machine2" if the report has several
-/// machines.
+/// "-bf16" if the dtype is not f32; "-eager" if the mode is not the default; "-cuda0" if the device
+/// is not the CPU; "-n4" if N is not 1; "-machine2" if the report has several machines.
 std::string suffix(const SuiteRow& row);
 /// Forms beside vanilla that any of the rows has, in the order they are shown in.
 Cells forms_of(const std::vector<SuiteRow>& rows);

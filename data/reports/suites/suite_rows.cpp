@@ -67,11 +67,12 @@ std::vector<SuiteRow> suite_rows(const SweepReport& report,
     const auto axes = axes_of(c.shape);
     const size_t machine = apart.several() ? apart.number(c) + 1 : 0;
     auto row = std::find_if(rows.begin(), rows.end(), [&](const SuiteRow& r) {
-      return r.target == c.target && r.n == c.n && r.dtype == c.dtype && r.axes == axes &&
-             r.machine == machine;
+      return r.target == c.target && r.n == c.n && r.dtype == c.dtype && r.mode == c.mode &&
+             r.device == c.device && r.axes == axes && r.machine == machine;
     });
     if (row == rows.end())
-      row = rows.insert(row, SuiteRow{c.target, c.shape, c.n, c.dtype, axes, machine, {}, {}});
+      row = rows.insert(
+          row, SuiteRow{c.target, c.shape, c.n, c.dtype, c.mode, c.device, axes, machine, {}, {}});
     auto& cells = row->cells[c.phase];
     row->cases[c.phase] = &c;
     for (const Timing& b : c.baselines) cells[form_of(b.name)] = cell_of(b, Status::ok, 0);

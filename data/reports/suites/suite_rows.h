@@ -20,13 +20,12 @@ struct SuiteCell {
   bool ok() const { return status == Status::ok; }
 };
 
-/// All results for one network, shape, N and dtype: by phase, then by form. Forms are "vanilla"
-/// (the loop), "optimised", "torch.compile", "compiled". Cases that differ in mode or device alone
-/// share a row, which shows the last of them.
+/// All results for one network, shape, N, dtype, mode and device: by phase, then by form. Forms are
+/// "vanilla" (the loop), "optimised", "torch.compile", "compiled".
 struct SuiteRow {
   std::string target, shape;
   int64_t n = 1;
-  std::string dtype;
+  std::string dtype, mode, device;
   std::map<std::string, int64_t> axes;  // of its shape
   size_t machine = 0;                   // number by `Apart`, from 1; 0: the report has one machine
   std::map<std::string, std::map<std::string, SuiteCell>> cells;
