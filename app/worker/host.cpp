@@ -30,6 +30,13 @@ constexpr double kGrown = 0.25;
 
 bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }
 
+/// The names of a case's trials, in its order.
+std::vector<std::string> trial_names(const Case& c) {
+  std::vector<std::string> names;
+  for (const Trial& t : c.trials) names.push_back(t.strategy);
+  return names;
+}
+
 }  // namespace
 
 /// One attempt at a case: its result, or what went wrong and which trial was running.
@@ -39,6 +46,7 @@ struct WorkerHost::Attempt {
   std::string reason;
   std::string stage = "start", name;  // what ran last; an empty name: the whole case
   std::vector<std::string> timed;     // contenders, while they are being timed
+  std::vector<std::string> asked;     // the strategies, in the order of the result's trials
   MemoryNeed memory;
   bool worker_was_used = false;  // it had run other cases before
   std::string error;             // about the request itself: the sweep cannot go on
@@ -104,10 +112,10 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
       return std::move(*a.result);
     }
     worker_.reset();
-    if (is_baseline(a.name)) {
-      settings.baselines_off.insert(a.name.substr(std::strlen(kBaselinePrefix)));
+    if (is_baseline(a.name) &&
+        settings.baselines_off.insert(a.name.substr(std::strlen(kBaselinePrefix))).second) {
       notes.push_back("a baseline is left out: " + a.reason);
-    } else if (!a.name.empty()) {
+    } else if (!a.name.empty() && !is_baseline(a.name)) {
       fail_trial(a.name, a);
     } else if (!a.worker_was_used || a.status == Status::timeout) {
       for (const std::string& strategy : std::vector(left.strategies)) fail_trial(strategy, a);
@@ -122,6 +130,7 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
 WorkerHost::Attempt WorkerHost::attempt(const SweepCase& planned, const SweepSettings& settings,
                                         const Watch& watch) {
   Attempt a;
+  a.asked = planned.strategies;
   a.worker_was_used = worker_ != nullptr;
   if (!worker_) {
     worker_ = std::make_unique<WorkerProcess>();
@@ -174,10 +183,16 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
         a.name.empty() ? "case" : a.name, a.stage, printable(line, 60));
     return true;
   };
+  const auto is_known = [&](const std::string& name) {
+    return name.empty() || is_baseline(name) ||
+           std::find(a.asked.begin(), a.asked.end(), name) != a.asked.end();
+  };
   try {
     const Json message = Json::parse(line);
     if (message.contains("result")) {
-      a.result = case_from_json(message["result"], "worker");
+      Case result = case_from_json(message["result"], "worker");
+      if (trial_names(result) != a.asked) return garbage();
+      a.result = std::move(result);
       if (message.at("resident").get<double>() > kGrown * double(available_memory()))
         worker_.reset();
       return true;
@@ -190,13 +205,17 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
     if (message.contains("memory")) {
       a.memory = {message["memory"].at(0), message["memory"].at(1)};
     } else if (message.contains("time")) {
-      message["time"].get_to(a.timed);
+      const auto timed = message["time"].get<std::vector<std::string>>();
+      if (!std::all_of(timed.begin(), timed.end(), is_known)) return garbage();
+      a.timed = timed;
       a.stage = "time";
       a.name.clear();
       watch.stage(a.stage, a.name);
     } else if (!message.contains("ready")) {
+      const auto name = message.at("name").get<std::string>();
+      if (!is_known(name)) return garbage();
       message.at("stage").get_to(a.stage);
-      message.at("name").get_to(a.name);
+      a.name = name;
       a.timed.clear();
       watch.stage(a.stage, a.name);
     }

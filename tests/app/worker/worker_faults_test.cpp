@@ -15,6 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/reports/sweep/report_json.h"
 #include "tests/app/planted_target.h"
 #include "tests/device/fake_runtime.h"
 
@@ -38,10 +39,22 @@ namespace fs = std::filesystem;
   hang();
 }
 
-[[noreturn]] void write_garbage() {
-  // On every descriptor it can find: one of them is the pipe to the sweep.
+/// On every descriptor it can find: one of them is the pipe to the sweep.
+void write_everywhere(const std::string& line) {
   for (int fd = 1; fd < 1024; ++fd)
-    if (fd != STDERR_FILENO && ::write(fd, "no message\n", 11) < 0) continue;
+    if (fd != STDERR_FILENO && ::write(fd, line.data(), line.size()) < 0) continue;
+}
+
+[[noreturn]] void write_garbage() {
+  write_everywhere("no message\n");
+  hang();
+}
+
+/// A result with a trial that the sweep did not ask for.
+[[noreturn]] void answer_for_nobody() {
+  Case c;
+  c.trials.emplace_back().strategy = "nobody";
+  write_everywhere(nlohmann::ordered_json{{"result", to_json(c)}, {"resident", 0}}.dump() + "\n");
   hang();
 }
 
@@ -88,6 +101,15 @@ Target faults() {
   add("hangs", [] { hang(); });
   add("prints", [] { std::printf("{\"result\": 1}\nnoise\n"), std::fflush(stdout); });
   add("garbage", [] { write_garbage(); });
+  add("blames_nobody", [] {
+    write_everywhere("{\"stage\": \"check\", \"name\": \"nobody\"}\n");
+    std::abort();
+  });
+  add("times_nobody", [] {
+    write_everywhere("{\"time\": [\"nobody\"]}\n");
+    std::abort();
+  });
+  add("answers", [] { answer_for_nobody(); });
   add("chatters", [] { chatter(); });
   add("hoards", [] { take_all_memory(); });
   add("killed", [] { ::raise(SIGKILL); });
@@ -155,6 +177,9 @@ TEST_F(WorkerFaults, EachBecomesItsStatus) {
       {"hangs", "timeout", "[hangs] prepare: got no end after 4"},
       {"chatters", "timeout", "[chatters] prepare: got no end after 4"},
       {"garbage", "crashed", "[garbage] prepare: got no message on the worker's pipe"},
+      {"blames_nobody", "crashed", "[blames_nobody] prepare: got {\"stage\": \"check\""},
+      {"times_nobody", "crashed", "[times_nobody] prepare: got {\"time\": [\"nobody\"]}"},
+      {"answers", "crashed", "[answers] prepare: got {\"result\":"},
       {"hoards", "oom", "memory"},
       {"killed", "crashed", "[killed] prepare: got SIGKILL (Killed)"},
       {"throws", "crashed", "thrown on purpose"},
