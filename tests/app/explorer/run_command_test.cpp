@@ -30,6 +30,21 @@ TEST(ExplorerRunCommand, OptionsAreChangedWhereTheyStandAndAddedWhereNot) {
   EXPECT_EQ(changed_command("workbench train 'it'\\''s'", {}), "workbench train 'it'\\''s'");
 }
 
+TEST(ExplorerRunCommand, StepsTakeThePlaceOfEpochs) {
+  // `train` refuses a command that has both.
+  const std::string epochs = "workbench train a --epochs 5 --lr 0.1";
+  EXPECT_EQ(changed_command(epochs, {{"--steps", "100"}}),
+            "workbench train a --lr 0.1 --steps 100");
+  EXPECT_EQ(changed_command("workbench train a --epochs=5 --lr 0.1", {{"--steps", "100"}}),
+            "workbench train a --lr 0.1 --steps 100");
+  EXPECT_EQ(changed_command("workbench train a --steps 7", {{"--epochs", "2"}}),
+            "workbench train a --epochs 2");
+  EXPECT_EQ(changed_command(epochs, {{"--epochs", "9"}, {"--steps", ""}}),
+            "workbench train a --epochs 9 --lr 0.1");
+  EXPECT_EQ(changed_command(epochs, {{"--epochs", "9"}, {"--steps", "100"}}),
+            "workbench train a --lr 0.1 --steps 100");
+}
+
 TEST(ExplorerRunCommand, TheBestCheckpointsAreThoseOfTheModels) {
   const StoreFile file;
   fs::create_directories(file.path("run/best"));

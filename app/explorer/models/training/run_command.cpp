@@ -79,6 +79,8 @@ std::string changed_command(const std::string& command, const ChangedOptions& ch
   take_away("--resume");
   for (const auto& [option, value] : changes) {
     if (value.empty()) continue;
+    if (option == "--steps") take_away("--epochs");  // a run has one length
+    if (option == "--epochs") take_away("--steps");
     const auto [at, joined] = find_option(words, option);
     if (at == words.size()) {
       words.push_back(option);
