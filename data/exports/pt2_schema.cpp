@@ -123,7 +123,7 @@ nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad,
   meta["device"] = device_json(value.device);
   meta["strides"] = ints_json(value.strides, formulas ? &formulas->strides : nullptr);
   meta["storage_offset"] = {{"as_int", 0}};
-  meta["layout"] = 7;
+  meta["layout"] = pt2::kStridedLayout;
   return meta;
 }
 
