@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <set>
 
 #include "app/cli.h"
 #include "app/options.h"
@@ -18,13 +17,11 @@
 namespace wide {
 
 Complaint failed_trials(const SweepReport& report) {
-  for (const auto& [statuses, code] :
-       {std::pair{std::set{Status::incorrect}, 4},
-        {std::set{Status::crashed, Status::timeout, Status::oom}, 5}}) {
+  for (const auto& [ending, code] : {std::pair{Ending::incorrect, 4}, {Ending::failed, 5}}) {
     std::vector<std::string> trials;
     for (const Case& c : report.cases)
       for (const Trial& t : c.trials)
-        if (statuses.count(t.status))
+        if (ending_of(t.status) == ending)
           trials.push_back(
               fmt::format("{}/{} n={} {}", c.target, t.strategy, c.n, to_string(t.status)));
     if (!trials.empty())

@@ -21,16 +21,15 @@ struct Row {
   std::string label;
   std::vector<const Case*> cases;
   const Case* largest = nullptr;
-  const Trial* best = nullptr;  // fastest correct one at the largest N
-  int64_t ok = 0, unsupported = 0, bad = 0;
+  const Trial* best = nullptr;             // fastest correct one at the largest N
+  int64_t ok = 0, no_result = 0, bad = 0;  // no result: left out or not finished
   double published = 0;
 };
 
-/// Whether a trial has no result although nothing is wrong: skipped or unsupported.
-bool is_left_out(const Trial& t) {
-  return t.status == Status::unsupported || t.status == Status::skipped;
+bool is_bad(const Trial& t) {
+  const Ending ending = ending_of(t.status);
+  return ending == Ending::incorrect || ending == Ending::failed;
 }
-bool is_bad(const Trial& t) { return t.status != Status::ok && !is_left_out(t); }
 
 /// Device, dtype, mode or phase, as far as the report has several of them.
 std::string label_of(const Case& c, const std::vector<Case>& all, const Apart& apart) {
@@ -56,7 +55,7 @@ void complete(Row* row, const SummaryOptions& options) {
   for (const Case* c : row->cases) {
     if (c->n >= row->largest->n) row->largest = c;
     for (const Trial& t : c->trials)
-      ++(t.status == Status::ok ? row->ok : is_left_out(t) ? row->unsupported : row->bad);
+      ++(t.status == Status::ok ? row->ok : is_bad(t) ? row->bad : row->no_result);
   }
   for (const Trial& t : row->largest->trials)
     if (t.status == Status::ok && t.speedup &&
@@ -170,7 +169,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
                                       row.best ? speedup_text(row.best->speedup->vs_loop) : "",
                                       row.best ? speedup_text(row.best->speedup->vs_best) : "",
                                       fmt::format("{}", row.ok),
-                                      fmt::format("{}", row.unsupported),
+                                      fmt::format("{}", row.no_result),
                                       fmt::format("{}", row.bad)};
     if (published) cells.push_back(row.published > 0 ? fmt::format("{}x", row.published) : "");
     if (row.largest->disturbed) cells[4] += " disturbed";

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "app/explorer/explorer.h"
-#include "app/explorer/models/trials/endings.h"
+#include "data/reports/sweep/report.h"
 #include "data/text.h"
 
 namespace wide::sweeps_panel {

@@ -29,6 +29,31 @@ Status status_of(const std::string& word) {
   return static_cast<Status>(found - std::begin(kStatuses));
 }
 
+Ending ending_of(Status status) {
+  switch (status) {
+    case Status::ok:
+      return Ending::right;
+    case Status::incorrect:
+      return Ending::incorrect;
+    case Status::timeout:
+    case Status::crashed:
+    case Status::oom:
+      return Ending::failed;
+    case Status::unsupported:
+    case Status::skipped:
+      return Ending::left_out;
+    case Status::cancelled:
+    case Status::interrupted:
+      break;
+  }
+  return Ending::not_finished;
+}
+
+Ending ending_of(const std::string& status) {
+  const auto found = std::find(std::begin(kStatuses), std::end(kStatuses), status);
+  return found == std::end(kStatuses) ? Ending::failed : ending_of(status_of(status));
+}
+
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed) {
   WIDE_ASSERT(!baselines.empty());
   Speedup result;

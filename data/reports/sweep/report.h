@@ -90,6 +90,19 @@ const char* to_string(Status status);
 /// Throws Error for any other word.
 Status status_of(const std::string& word);
 
+/// The meaning of a trial's status. Summaries, exit codes, JUnit files and the explorer count by
+/// it.
+enum class Ending {
+  right,
+  incorrect,
+  failed,       // crashed, no heartbeat for too long, or out of memory
+  left_out,     // unsupported, or beyond the budget
+  not_finished  // cancelled or interrupted: says nothing about the strategy
+};
+Ending ending_of(Status status);
+/// The ending for a status in the store; an unknown word counts as a failure.
+Ending ending_of(const std::string& status);
+
 /// One strategy in a case.
 struct Trial {
   std::string strategy;

@@ -33,8 +33,7 @@ bool is_disturbed(const Case& c) { return c.disturbed; }
 
 /// Whether a trial has no result, for other reasons than an error.
 bool not_run(const Trial& t) {
-  return t.status == Status::skipped || t.status == Status::cancelled ||
-         t.status == Status::interrupted;
+  return t.status == Status::skipped || ending_of(t.status) == Ending::not_finished;
 }
 
 bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }

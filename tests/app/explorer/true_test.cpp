@@ -5,10 +5,10 @@
 #include <regex>
 
 #include "app/explorer/models/fusions/fuse.h"
-#include "app/explorer/models/trials/endings.h"
 #include "data/plot/figure_draw.h"
 #include "data/plot/palette.h"
 #include "data/plot/svg.h"
+#include "data/reports/sweep/report.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::true_test {
@@ -51,7 +51,8 @@ TEST(ExplorerEndings, CancelledAndInterruptedAreNoFailure) {
   EXPECT_EQ(ending_of(Status::cancelled), Ending::not_finished);
   EXPECT_EQ(ending_of("interrupted"), Ending::not_finished);
   EXPECT_EQ(ending_of("timeout"), Ending::failed);
-  EXPECT_EQ(ending_of("oom"), Ending::left_out);
+  EXPECT_EQ(ending_of("oom"), Ending::failed) << "as in the exit code of a sweep";
+  EXPECT_EQ(ending_of("skipped"), Ending::left_out);
   EXPECT_EQ(ending_of("incorrect"), Ending::incorrect);
   EXPECT_EQ(ending_of("a word of tomorrow"), Ending::failed);
 }

@@ -62,6 +62,24 @@ TEST(SweepText, TopShowsTheLargestSpeedupsAndWhatIsWrong) {
   EXPECT_NE(text.find("next: workbench trace target1 --wide 4"), std::string::npos);
 }
 
+TEST(SweepText, WhatWasCutShortIsNotBadAndWhatDidNotFitIs) {
+  SweepReport report = report_of(4);
+  const auto summary = [&](Status status) {
+    report.cases[0].trials[0].status = status;
+    return summary_text(report, {1, {}, "", {}});  // beyond the first, only rows with something bad
+  };
+  for (const Status status : {Status::cancelled, Status::interrupted, Status::skipped}) {
+    const std::string text = summary(status);
+    EXPECT_EQ(text.find("target0 "), std::string::npos) << text;
+    EXPECT_EQ(text.find("next: workbench trace"), std::string::npos) << text;
+  }
+  for (const Status status : {Status::oom, Status::timeout, Status::crashed}) {
+    const std::string text = summary(status);
+    EXPECT_NE(text.find("target0 "), std::string::npos) << text;
+    EXPECT_NE(text.find("next: workbench trace target0"), std::string::npos) << text;
+  }
+}
+
 TEST(SweepText, KindsOfOneTargetHaveLinesOfTheirOwn) {
   SweepReport report = report_of(1);
   report.cases.push_back(report.cases[0]);

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <set>
 
-#include "app/explorer/models/trials/endings.h"
 #include "app/explorer/models/trials/filter.h"
 #include "app/explorer/models/trials/groups.h"
+#include "data/reports/sweep/report.h"
 #include "data/text.h"
 #include "engine/error.h"
 

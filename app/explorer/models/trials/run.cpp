@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "app/explorer/models/trials/endings.h"
 #include "app/options.h"
 #include "app/sweep/text.h"
 #include "data/escape.h"
 #include "data/one_line.h"
+#include "data/reports/sweep/report.h"
 #include "engine/error.h"
 #include "engine/machine/clock.h"
 
