@@ -112,7 +112,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   contest.reduce = options.reduce;
   contest.keep_results = true;
   UntilCancelled stages;
-  ContestResult held = hold(contest, stages);
+  ContestResult held = run_contest(contest, stages);
   if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
   ask_for_torch_compile(contest, options, &held);
   const std::unique_ptr<CompiledModel> model = std::move(held.trials.front().model);

@@ -26,9 +26,9 @@ Tensors copies(Tensors tensors) {
 }
 
 /// A contest while it runs: `run` has its steps in order.
-class Holding {
+class RunningContest {
  public:
-  Holding(const Contest& contest, Stages& stages)
+  RunningContest(const Contest& contest, Stages& stages)
       : contest_(contest),
         stages_(stages),
         inputs_(copies(pick(contest.network, contest.ensemble, true))),
@@ -337,9 +337,9 @@ class Holding {
 
 }  // namespace
 
-ContestResult hold(const Contest& contest, Stages& stages) {
+ContestResult run_contest(const Contest& contest, Stages& stages) {
   const at::NoGradGuard no_grad;
-  return Holding(contest, stages).run();
+  return RunningContest(contest, stages).run();
 }
 
 void compare(Trial& trial, const std::vector<Timing>& baselines, bool disturbed, uint64_t seed) {

@@ -69,7 +69,7 @@ struct ContestResult {
 /// and checks each candidate again. A candidate that fails becomes a trial with that status; an
 /// error that concerns all is thrown. `stages` is called at every step, and may throw to end the
 /// contest.
-ContestResult hold(const Contest& contest, Stages& stages);
+ContestResult run_contest(const Contest& contest, Stages& stages);
 
 /// Fills in the speedup over the baselines and the verdict of a trial with status ok.
 void compare(Trial& trial, const std::vector<Timing>& baselines, bool disturbed, uint64_t seed);

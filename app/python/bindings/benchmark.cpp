@@ -138,7 +138,7 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
     stages.begin("baseline", made.first);
     contest.own_baselines.push_back(python_baseline(made, parts.ensemble, &notes));
   }
-  wide::ContestResult held = wide::hold(contest, stages);
+  wide::ContestResult held = wide::run_contest(contest, stages);
   if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
   wide::Case result;
   result.target = parts.network.name;

@@ -280,7 +280,7 @@ Case run_case(const SweepCase& planned, const SweepSettings& settings, Stages& s
     if (const auto why = unsupported(planned.mode, planned.device)) throw Unsupported(*why);
     prepare_case(planned, settings, stages, &made, &result);
     if (made.fits) {
-      ContestResult held = hold(contest_of(planned, settings, made), stages);
+      ContestResult held = run_contest(contest_of(planned, settings, made), stages);
       const int ranges = fastest_ranges(held);
       after_trials("case", made, &result, [&] { explain_forms(made, held, &result); });
       take_results(std::move(held), &result);

@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// Runs one case in this process: makes its models, holds the contest of its strategies, and stores
+/// Runs one case in this process: makes its models, runs the contest of its strategies, and stores
 /// the winner in the tuning table. A trial that fails is a result, not an error. Reports progress
 /// to `stages`.
 Case run_case(const SweepCase& planned, const SweepSettings& settings, Stages& stages);

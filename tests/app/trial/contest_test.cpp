@@ -42,7 +42,7 @@ TEST(Contest, WhoFailsLeavesTheOthersAlone) {
        [](double) -> std::unique_ptr<CompiledModel> { throw Error("[x] memory: got 1", 5); }},
       {"throws", [](double) -> std::unique_ptr<CompiledModel> { throw std::runtime_error("z"); }}};
   Stages silent;
-  const ContestResult held = hold(contest, silent);
+  const ContestResult held = run_contest(contest, silent);
   const auto status = [&](size_t i) { return held.trials.at(i).trial.status; };
   EXPECT_EQ(status(0), Status::unsupported);
   EXPECT_EQ(status(1), Status::ok) << held.trials[1].trial.reason;
@@ -65,7 +65,7 @@ TEST(Contest, BaselinesAreThoseThatAreWanted) {
   contest.baselines = {"loop", "vmap"};
   contest.baselines_off = {"loop"};
   Stages silent;
-  const ContestResult held = hold(contest, silent);
+  const ContestResult held = run_contest(contest, silent);
   ASSERT_EQ(held.baselines.size(), 1u);
   EXPECT_EQ(held.baselines[0].name, "vmap");
   EXPECT_FALSE(held.trials[0].trial.speedup->vs_loop);
@@ -77,9 +77,9 @@ TEST(Contest, ResultsOfTheLastCheckAreKeptRightOrWrong) {
   Contest contest = three.contest();
   contest.candidates = {three.good()};
   Stages silent;
-  EXPECT_TRUE(hold(contest, silent).trials[0].results.empty()) << "nobody asked for them";
+  EXPECT_TRUE(run_contest(contest, silent).trials[0].results.empty()) << "nobody asked for them";
   contest.keep_results = true;
-  const ContestResult held = hold(contest, silent);
+  const ContestResult held = run_contest(contest, silent);
   EXPECT_LT(max_relative_error(held.trials[0].results, in_double(three.single, three.ensemble)),
             1e-5);
 
@@ -88,7 +88,7 @@ TEST(Contest, ResultsOfTheLastCheckAreKeptRightOrWrong) {
     others.exact[0] = others.exact[0] + 1;
     return others;
   };
-  const ContestResult wrong = hold(contest, silent);
+  const ContestResult wrong = run_contest(contest, silent);
   EXPECT_EQ(wrong.trials[0].trial.status, Status::incorrect);
   EXPECT_LT(max_relative_error(wrong.trials[0].results, in_double(three.single, three.ensemble)),
             1e-5);
@@ -110,7 +110,7 @@ TEST(Contest, StagesMayEndIt) {
   contest.candidates = {three.good()};
   for (const char* when : {"prepare", "baseline", "call", "check"}) {
     Impatient stages(when);
-    EXPECT_THROW(hold(contest, stages), Cancelled) << when;
+    EXPECT_THROW(run_contest(contest, stages), Cancelled) << when;
   }
 }
 
