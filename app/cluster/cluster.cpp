@@ -32,7 +32,7 @@ constexpr const char* kEmpty = "{}";  // a heartbeat
 
 std::unique_ptr<Cluster> Cluster::join() {
   const Launch& l = launch();
-  if (!l.wrong.empty()) throw Error(l.wrong, 1);
+  if (!l.refusal.empty()) throw Error(l.refusal, 1);
   if (!l.mpi) return nullptr;
   if (l.relay >= 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);

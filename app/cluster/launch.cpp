@@ -14,7 +14,7 @@ namespace wide {
 namespace {
 
 /// Set by `nw.train` for the program that it starts as its rank (nwide/training/ranks.py).
-constexpr const char* kRelayed = "WORKBENCH_RANK";
+constexpr const char* kRankVariable = "WORKBENCH_RANK";
 
 /// A number in the environment, or `otherwise`.
 int number(const char* name, int otherwise) {
@@ -24,12 +24,12 @@ int number(const char* name, int otherwise) {
 
 Launch read() {
   Launch l;
-  if (const char* relay = std::getenv(kRelayed)) {
+  if (const char* relay = std::getenv(kRankVariable)) {
     char end = 0;
     l.mpi = std::sscanf(relay, "%d,%d,%d,%d%c", &l.rank, &l.size, &l.local, &l.relay, &end) == 4;
     if (!l.mpi)
-      l.wrong = fmt::format("[mpi] {}: got {}, expected RANK,SIZE,LOCAL,SOCKET; try to unset it",
-                            kRelayed, printable(relay));
+      l.refusal = fmt::format("[mpi] {}: got {}, expected RANK,SIZE,LOCAL,SOCKET; try to unset it",
+                              kRankVariable, printable(relay));
     return l;
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
@@ -50,13 +50,13 @@ Launch read() {
   if (const int size = number("PMI_SIZE", 1); size > 1) {
     l.size = size;
     l.rank = number("PMI_RANK", 0);
-    l.wrong =
+    l.refusal =
         "[mpi] launcher: got one of another MPI, expected Open MPI's; try mpirun.openmpi, or srun "
         "--mpi=pmix";
   } else if (const int tasks = number("SLURM_STEP_NUM_TASKS", 1); tasks > 1) {
     l.size = tasks;
     l.rank = number("SLURM_PROCID", 0);
-    l.wrong =
+    l.refusal =
         "[mpi] srun: got several tasks that do not know of each other, expected PMIx; try srun "
         "--mpi=pmix";
   }
@@ -76,8 +76,8 @@ int threads_of_rank() {
   return cores < all ? cores : std::max(1, cores / std::max(1, launch().local));
 }
 
-bool is_launchers(const char* variable) {
-  for (const char* prefix : {"OMPI_", "PMIX_", "PMI_", "SLURM_", kRelayed})
+bool set_by_launcher(const char* variable) {
+  for (const char* prefix : {"OMPI_", "PMIX_", "PMI_", "SLURM_", kRankVariable})
     if (std::strncmp(variable, prefix, std::strlen(prefix)) == 0) return true;
   return false;
 }

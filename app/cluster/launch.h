@@ -13,7 +13,7 @@ struct Launch {
   bool bound = false;  // the user or launcher has chosen the cores of each process
   /// Why the processes cannot work together, as a line for the user; "": they can. A command that
   /// would run over several processes throws it as an Error.
-  std::string wrong;
+  std::string refusal;
 };
 /// Reads the environment variables of the launcher (mpirun, srun) at the first call.
 const Launch& launch();
@@ -24,6 +24,6 @@ int threads_of_rank();
 
 /// Whether an environment variable was set by the launcher. A child process must not inherit it:
 /// the child would take itself for a rank.
-bool is_launchers(const char* variable);
+bool set_by_launcher(const char* variable);
 
 }  // namespace wide

@@ -150,7 +150,7 @@ class Train : public Command {
 
   /// Throws Error for options that several ranks do not support.
   void check_ranks() const {
-    if (!launch().wrong.empty()) throw Error(launch().wrong, 1);
+    if (!launch().refusal.empty()) throw Error(launch().refusal, 1);
     for (const char* alone : {"--merge", "--part", "--bench", "--wait", "--no-save", "--plan"})
       if (app_->count(alone) > 0)
         fail("[{}] ranks: got {}, expected one process; try it without mpirun", alone,

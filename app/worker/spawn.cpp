@@ -84,7 +84,7 @@ Spawned::Spawned(const std::string& who, std::vector<std::string> arguments,
   // Removes the launcher's variables: with them the child would take itself for a rank.
   std::vector<char*> variables;
   for (char** v = environ; *v; ++v)
-    if (!is_launchers(*v)) variables.push_back(*v);
+    if (!set_by_launcher(*v)) variables.push_back(*v);
   variables.push_back(nullptr);
   const pid_t self = getpid();
   pid_ = fork();
