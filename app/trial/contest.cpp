@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "app/trial/honest.h"
+#include "app/trial/correct_baselines.h"
 #include "app/trial/judge.h"
 #include "data/machine/gpu.h"
 #include "data/machine/load.h"
@@ -218,18 +218,18 @@ class RunningContest {
     stages_.begin("baseline", std::string(kBaselinePrefix) + "*");
     const Clocked clocked(&result_.seconds.baselines);
     const double tolerance = std::max({1e-2, contest_.tolerance, 4 * expected_.eager_max_rel});
-    HonestBaselines honest =
-        honest_baselines(all_baselines(), expected_.exact, contest_.network.random, tolerance,
-                         [this](const std::string& name) {
-                           if (!wants(name)) return false;
-                           stages_.begin("baseline", kBaselinePrefix + name);
-                           return true;
-                         });
-    result_.notes = std::move(honest.notes);
+    CorrectBaselines correct =
+        correct_baselines(all_baselines(), expected_.exact, contest_.network.random, tolerance,
+                          [this](const std::string& name) {
+                            if (!wants(name)) return false;
+                            stages_.begin("baseline", kBaselinePrefix + name);
+                            return true;
+                          });
+    result_.notes = std::move(correct.notes);
     for (TriedCandidate& t : result_.trials)
-      if (!honest.disagreement.empty() && t.trial.status == Status::ok)
-        fail_check(t.trial, honest.disagreement);
-    for (Baseline& b : honest.good) {
+      if (!correct.disagreement.empty() && t.trial.status == Status::ok)
+        fail_check(t.trial, correct.disagreement);
+    for (Baseline& b : correct.good) {
       Contender c{b.name, "baseline", std::move(b.call), contest_.device};
       c.call_with_packing = std::move(b.call_with_packing);
       timed.push_back({std::move(c), std::nullopt});

@@ -1,4 +1,4 @@
-#include "app/trial/honest.h"
+#include "app/trial/correct_baselines.h"
 
 #include <fmt/format.h>
 
@@ -18,10 +18,10 @@ double error_of(const Tensors& got, const Tensors& expected) {
 
 }  // namespace
 
-HonestBaselines honest_baselines(std::vector<Baseline> all, const Tensors& expected, bool random,
-                                 double tolerance,
-                                 const std::function<bool(const std::string&)>& wanted) {
-  HonestBaselines found;
+CorrectBaselines correct_baselines(std::vector<Baseline> all, const Tensors& expected, bool random,
+                                   double tolerance,
+                                   const std::function<bool(const std::string&)>& wanted) {
+  CorrectBaselines found;
   for (Baseline& baseline : all) {
     if (!wanted(baseline.name)) continue;
     if (!baseline.call) {

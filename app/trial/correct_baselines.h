@@ -4,7 +4,7 @@
 namespace wide {
 
 /// The baselines of a case whose results are correct.
-struct HonestBaselines {
+struct CorrectBaselines {
   std::vector<Baseline> good;      // ready to be timed
   std::vector<std::string> notes;  // on baselines that are missing or wrong
   /// Set if the loop, which is the separate models themselves, differs from the recorded program,
@@ -15,8 +15,8 @@ struct HonestBaselines {
 /// Runs each of `all` once and compares its results with `expected` (outputs, then updates, `[N,
 /// ...]`; empty if unknown), unless the network is random. `wanted(name)` decides whether a
 /// baseline is run.
-HonestBaselines honest_baselines(std::vector<Baseline> all, const Tensors& expected, bool random,
-                                 double tolerance,
-                                 const std::function<bool(const std::string&)>& wanted);
+CorrectBaselines correct_baselines(std::vector<Baseline> all, const Tensors& expected, bool random,
+                                   double tolerance,
+                                   const std::function<bool(const std::string&)>& wanted);
 
 }  // namespace wide

@@ -1,5 +1,5 @@
 // Which baselines a contest believes.
-#include "app/trial/honest.h"
+#include "app/trial/correct_baselines.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
-namespace wide::honest_test {
+namespace wide::correct_baselines_test {
 namespace {
 
-TEST(HonestBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
+TEST(CorrectBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
   Network network;
   network.name = "doubled";
   network.tensors = {input("x", {3, 4}), parameter("weight", {2, 4})};
@@ -28,9 +28,9 @@ TEST(HonestBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
       {{"x", Role::input, first[0]}, {"weight", Role::parameter, first[1]}}, network.forward);
   const Tensors expected = in_double(single, ensemble);
   for (const bool wrong : {false, true}) {
-    const HonestBaselines found =
-        honest_baselines(baselines(wrong ? network : honest, ensemble, 1), expected,
-                         /*random=*/false, 1e-2, [](const std::string&) { return true; });
+    const CorrectBaselines found =
+        correct_baselines(baselines(wrong ? network : honest, ensemble, 1), expected,
+                          /*random=*/false, 1e-2, [](const std::string&) { return true; });
     EXPECT_EQ(found.disagreement.empty(), !wrong) << found.disagreement;
     EXPECT_EQ(std::any_of(found.good.begin(), found.good.end(),
                           [](const Baseline& b) { return b.name == "loop"; }),
@@ -40,4 +40,4 @@ TEST(HonestBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
 }
 
 }  // namespace
-}  // namespace wide::honest_test
+}  // namespace wide::correct_baselines_test
