@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 /// How long to wait for a message where there is one worker, and the pause between two rounds of
 /// polling where there are several. Not shorter, as polling takes time from the measuring cores.
-constexpr milliseconds kPatience{100}, kLook{10};
+constexpr milliseconds kPatience{100}, kPollPause{10};
 /// After a case was lost with this many workers, its trials count as crashed.
 constexpr int kMostLost = 3;
 
@@ -32,7 +32,7 @@ class SweepRunner::Round {
       : runner_(runner),
         count_(workers.size()),
         queue_(runner.order(workers.size() > 1), runner.cases_.size()) {
-    for (auto& worker : workers) seats_.push_back({std::move(worker), std::nullopt});
+    for (auto& worker : workers) slots_.push_back({std::move(worker), std::nullopt});
   }
 
   /// Runs all cases. When asked to stop, reports the running cases as cancelled and throws
@@ -42,29 +42,29 @@ class SweepRunner::Round {
       if (runner_.stopped() && (busy() || !queue_.empty())) cancel();
       hand_out();
       if (!busy() && queue_.empty()) return;
-      const bool all_live = std::all_of(seats_.begin(), seats_.end(),
-                                        [](const Seat& s) { return s.worker->alive(); });
+      const bool all_live = std::all_of(slots_.begin(), slots_.end(),
+                                        [](const Slot& s) { return s.worker->alive(); });
       if (!busy() && all_live) refuse_waiting();
-      const bool single = seats_.size() == 1;
+      const bool single = slots_.size() == 1;
       bool any = false;
-      for (Seat& seat : seats_) any |= listen(seat, single ? kPatience : milliseconds(0));
-      bury();
-      if (!any && !single) std::this_thread::sleep_for(kLook);
+      for (Slot& slot : slots_) any |= listen(slot, single ? kPatience : milliseconds(0));
+      remove_lost_workers();
+      if (!any && !single) std::this_thread::sleep_for(kPollPause);
     }
   }
 
  private:
-  struct Seat {
+  struct Slot {
     std::unique_ptr<Worker> worker;
     std::optional<size_t> index;  // position of the case that it runs; nullopt: it is idle
   };
 
   const SweepCase& planned(size_t index) const { return runner_.cases_[index]; }
 
-  bool fits(const Seat& seat, size_t index) const {
+  bool fits(const Slot& slot, size_t index) const {
     const std::string& wanted = planned(index).machine;
     if (wanted.empty()) return true;
-    const std::string own = seat.worker->machine();
+    const std::string own = slot.worker->machine();
     return (own.empty() ? runner_.machine_ : own) == wanted;
   }
 
@@ -76,14 +76,14 @@ class SweepRunner::Round {
   }
 
   bool busy() const {
-    return std::any_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.index; });
+    return std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.index; });
   }
 
   /// Gives each idle worker the next case that it may run. Cases with a stored result are skipped.
   void hand_out() {
-    for (Seat& seat : seats_) {
-      if (seat.index || !seat.worker->alive()) continue;
-      while (const auto index = queue_.take([&](size_t i) { return fits(seat, i); })) {
+    for (Slot& slot : slots_) {
+      if (slot.index || !slot.worker->alive()) continue;
+      while (const auto index = queue_.take([&](size_t i) { return fits(slot, i); })) {
         const SweepCase& next = planned(*index);
         if (const auto done = runner_.known_ ? runner_.known_(next) : std::nullopt) {
           for (SweepObserver* o : runner_.observers_) o->on_known(next, *done);
@@ -94,29 +94,29 @@ class SweepRunner::Round {
           return cancel();
         }
         for (SweepObserver* o : runner_.observers_) o->on_begin(next);
-        seat.index = index;
-        seat.worker->send(next);
+        slot.index = index;
+        slot.worker->send(next);
         break;
       }
     }
   }
 
   /// Handles one message of a busy worker; returns whether there was one within `patience`.
-  bool listen(Seat& seat, milliseconds patience) {
-    if (!seat.index) return false;
-    std::optional<WorkerNews> news = seat.worker->receive(patience);
+  bool listen(Slot& slot, milliseconds patience) {
+    if (!slot.index) return false;
+    std::optional<WorkerNews> news = slot.worker->receive(patience);
     if (!news) return false;
     if (!news->result) {
       for (SweepObserver* o : runner_.observers_) o->on_stage(news->stage, news->trial);
       return true;
     }
-    finish(seat, std::move(*news->result));
+    finish(slot, std::move(*news->result));
     return true;
   }
 
-  void finish(Seat& seat, Case result) {
-    const SweepCase& of = planned(*seat.index);
-    seat.index.reset();
+  void finish(Slot& slot, Case result) {
+    const SweepCase& of = planned(*slot.index);
+    slot.index.reset();
     if (result.machine.empty()) result.machine = runner_.machine_;
     if (runner_.amend_) runner_.amend_(result);
     for (SweepObserver* o : runner_.observers_) o->on_case(of, result);
@@ -124,19 +124,19 @@ class SweepRunner::Round {
 
   /// Removes lost workers and puts their cases back into the queue. Throws Error if no worker is
   /// left for the remaining cases.
-  void bury() {
-    for (Seat& seat : seats_) {
-      if (seat.worker->alive()) continue;
-      while (seat.index && listen(seat, milliseconds(0))) {
+  void remove_lost_workers() {
+    for (Slot& slot : slots_) {
+      if (slot.worker->alive()) continue;
+      while (slot.index && listen(slot, milliseconds(0))) {
       }
       const std::string what =
-          fmt::format("{} is lost, as it said nothing any more{}", seat.worker->name(),
-                      seat.index ? "; its case goes to another" : "");
+          fmt::format("{} is lost, as it said nothing any more{}", slot.worker->name(),
+                      slot.index ? "; its case goes to another" : "");
       for (SweepObserver* o : runner_.observers_) o->on_lost(what);
-      if (!seat.index) continue;
-      const size_t index = *seat.index;
+      if (!slot.index) continue;
+      const size_t index = *slot.index;
       if (queue_.give_back(index) < kMostLost) {
-        seat.index.reset();
+        slot.index.reset();
         continue;
       }
       queue_.take([index](size_t i) { return i == index; });
@@ -148,23 +148,23 @@ class SweepRunner::Round {
             "one; try --strategy with one of them",
             lost.target, kMostLost);
       }
-      finish(seat, std::move(lost));
+      finish(slot, std::move(lost));
     }
-    std::erase_if(seats_, [](const Seat& s) { return !s.worker->alive(); });
-    if (seats_.empty() && !queue_.empty())
+    std::erase_if(slots_, [](const Slot& s) { return !s.worker->alive(); });
+    if (slots_.empty() && !queue_.empty())
       throw Error(
           fmt::format("[sweep] workers: got none left of {}, expected one; try --resume", count_),
           1);
   }
 
   [[noreturn]] void cancel() {
-    for (Seat& seat : seats_) seat.worker->stop();
-    for (Seat& seat : seats_) {
-      if (!seat.index) continue;
-      Case cut = empty_case(planned(*seat.index));
+    for (Slot& slot : slots_) slot.worker->stop();
+    for (Slot& slot : slots_) {
+      if (!slot.index) continue;
+      Case cut = empty_case(planned(*slot.index));
       if (cut.machine.empty()) cut.machine = runner_.machine_;
       for (Trial& t : cut.trials) t.status = Status::cancelled;
-      for (SweepObserver* o : runner_.observers_) o->on_case(planned(*seat.index), cut);
+      for (SweepObserver* o : runner_.observers_) o->on_case(planned(*slot.index), cut);
     }
     throw Cancelled();
   }
@@ -172,7 +172,7 @@ class SweepRunner::Round {
   SweepRunner& runner_;
   size_t count_;
   CaseQueue queue_;
-  std::vector<Seat> seats_;
+  std::vector<Slot> slots_;
 };
 
 SweepRunner::SweepRunner(std::vector<SweepCase> cases, SweepSettings settings)
