@@ -36,15 +36,13 @@ class GlRenderer {
   ~GlRenderer();
   void draw(ImDrawData* data, int fonts, const ImVec4& background);
   Pixels read(int width, int height);
-  int errors();
-  /// Makes it draw into a framebuffer of its own instead of a window's.
-  void make_target(int width, int height);
+  int errors() const { return errors_; }
 
  private:
-  struct Functions;
   std::vector<std::pair<ImDrawCmd*, ImTextureID>> take_images(ImDrawData* data);
 
-  std::unique_ptr<Functions> gl_;
+  SharedLibrary library_{"libGL.so.1", "OpenGL", "libgl1"};
+  void (*finish_)() = nullptr;
   std::map<uint64_t, unsigned> textures_;  // textures of images, by version
   int fonts_ = -1, errors_ = 0;
 };

@@ -122,6 +122,27 @@ class Raster {
   Pixels pixels_;
 };
 
+class PicturePlatform : public Platform {
+ public:
+  PicturePlatform(int width, int height) { resize(width, height); }
+  float width() const override { return size_.x; }
+  float height() const override { return size_.y; }
+  void resize(int width, int height) override {
+    size_ = {static_cast<float>(width), static_cast<float>(height)};
+  }
+  bool wait(Input&, double) override { return false; }
+  void draw(ImDrawData* data, int, const ImVec4& background) override {
+    data_ = data;
+    background_ = background;
+  }
+  Pixels pixels() override { return data_ ? rasterise(*data_, background_) : Pixels(); }
+
+ private:
+  ImVec2 size_;
+  const ImDrawData* data_ = nullptr;  // of the last frame, valid until the next one
+  ImVec4 background_;
+};
+
 }  // namespace
 
 Pixels rasterise(const ImDrawData& data, const ImVec4& background) {
@@ -139,6 +160,10 @@ Pixels rasterise(const ImDrawData& data, const ImVec4& background) {
     }
   }
   return raster.take();
+}
+
+std::unique_ptr<Platform> picture_platform(int width, int height) {
+  return std::make_unique<PicturePlatform>(width, height);
 }
 
 }  // namespace wide

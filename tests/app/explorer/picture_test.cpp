@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "app/explorer/window/picture.h"
 #include "app/explorer/window/raster.h"
 #include "data/plot/palette.h"
+#include "tests/app/explorer/opengl_platform.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::picture_test {
@@ -19,7 +19,7 @@ class ExplorerPicture : public ::testing::Test {
     Settings settings;
     settings.view = "plot";
     screen_ =
-        std::make_unique<Screen>(picture_platform(1280, 800), file_.path(), std::move(settings));
+        std::make_unique<Screen>(opengl_platform(1280, 800), file_.path(), std::move(settings));
     driver_ = std::make_unique<Driver>(*screen_);
     driver_->settle();
     screen_->frame();
@@ -101,7 +101,9 @@ TEST_F(ExplorerPicture, ACrossStandsWhereATrialIsIncorrect) {
 
 /// OpenGL and what needs none agree, all of the window: text, lines, areas seen through each other.
 TEST_F(ExplorerPicture, WithoutOpenGlItIsTheSame) {
-  const Pixels own = rasterise(*ImGui::GetDrawData(), colour4(screen_->ui().theme().window));
+  const auto picture = picture_platform(1280, 800);
+  picture->draw(ImGui::GetDrawData(), 0, colour4(screen_->ui().theme().window));
+  const Pixels own = picture->pixels();
   ASSERT_EQ(own.width, pixels_.width);
   ASSERT_EQ(own.height, pixels_.height);
   size_t apart = 0;

@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
-#include "app/explorer/window/picture.h"
 #include "engine/machine/clock.h"
+#include "tests/app/explorer/opengl_platform.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 
@@ -190,7 +190,7 @@ TEST(ExplorerRandom, NothingCrashesAndEveryControlIsReachedAtTheEnd) {
     Settings settings;
     settings.scale = 1;
     // Every third one on OpenGL.
-    auto platform = seed % 3 == 0 ? picture_platform(1280, 800) : null_platform(1280, 800);
+    auto platform = seed % 3 == 0 ? opengl_platform(1280, 800) : null_platform(1280, 800);
     Screen screen(std::move(platform), store, settings);
     Driver driver(screen);
     driver.settle();

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <thread>
 
-#include "app/explorer/window/picture.h"
 #include "engine/machine/clock.h"
+#include "tests/app/explorer/opengl_platform.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 
@@ -45,7 +45,7 @@ TEST(ExplorerTrainingLargeSerial, AThousandCurvesGrowAndAreZoomedWithoutALongFra
   const std::string run = fill(file.path());
   Settings settings;
   settings.view = "training";
-  Screen screen(picture_platform(1280, 800), file.path(), settings);
+  Screen screen(opengl_platform(1280, 800), file.path(), settings);
   Driver driver(screen);
   for (const char* panel : {"trainings", "models", "scatter"}) screen.explorer().show(panel);
   TrainingModel& training = screen.explorer().training;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/explorer/window/picture.h"
 #include "app/explorer/window/png.h"
 #include "engine/machine/clock.h"
+#include "tests/app/explorer/opengl_platform.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 
@@ -264,7 +264,7 @@ TEST_F(ExplorerTraining, WithoutADisplayThereAreNoErrorsOfOpenGl) {
     settings.width = width;
     settings.height = height;
     settings.view = "training";
-    Screen screen(picture_platform(width, height), file_.path(), settings);
+    Screen screen(opengl_platform(width, height), file_.path(), settings);
     Driver driver(screen);
     for (const char* panel : {"trainings", "models", "scatter"}) screen.explorer().show(panel);
     driver.settle();

@@ -1,4 +1,4 @@
-#include "app/explorer/window/picture.h"
+#include "tests/app/explorer/opengl_platform.h"
 
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
@@ -13,8 +13,7 @@ namespace {
 class Egl {
  public:
   Egl() {
-    decltype(&eglGetProcAddress) address = nullptr;
-    library_.load(&address, "eglGetProcAddress");
+    library_.load(&address_, "eglGetProcAddress");
     library_.load(&initialize_, "eglInitialize");
     library_.load(&bind_, "eglBindAPI");
     library_.load(&choose_, "eglChooseConfig");
@@ -23,8 +22,8 @@ class Egl {
     library_.load(&destroy_, "eglDestroyContext");
     library_.load(&terminate_, "eglTerminate");
     get_display_ =
-        reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(address("eglGetPlatformDisplayEXT"));
-    devices_ = reinterpret_cast<PFNEGLQUERYDEVICESEXTPROC>(address("eglQueryDevicesEXT"));
+        reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(address_("eglGetPlatformDisplayEXT"));
+    devices_ = reinterpret_cast<PFNEGLQUERYDEVICESEXTPROC>(address_("eglQueryDevicesEXT"));
     for (const EGLDisplay display : displays())
       if (open(display)) return;
     throw Error(
@@ -39,6 +38,12 @@ class Egl {
   }
   Egl(const Egl&) = delete;
   Egl& operator=(const Egl&) = delete;
+
+  /// A function of OpenGL.
+  template <class F>
+  F* function(const char* name) const {
+    return reinterpret_cast<F*>(address_(name));
+  }
 
  private:
   /// Mesa's surfaceless platform first: every Mesa has it.
@@ -73,6 +78,7 @@ class Egl {
   }
 
   SharedLibrary library_{"libEGL.so.1", "EGL", "libegl1"};
+  decltype(&eglGetProcAddress) address_ = nullptr;
   decltype(&eglInitialize) initialize_ = nullptr;
   decltype(&eglBindAPI) bind_ = nullptr;
   decltype(&eglChooseConfig) choose_ = nullptr;
@@ -86,17 +92,26 @@ class Egl {
   EGLContext context_ = EGL_NO_CONTEXT;
 };
 
-class PicturePlatform : public Platform {
+/// OpenGL's renderer, which the window has, on a framebuffer of its own.
+class OpenGlPlatform : public Platform {
  public:
-  PicturePlatform(int width, int height) : width_(width), height_(height) {
-    renderer_.make_target(width, height);
-  }
+  OpenGlPlatform(int width, int height) { resize(width, height); }
   float width() const override { return static_cast<float>(width_); }
   float height() const override { return static_cast<float>(height_); }
   void resize(int width, int height) override {
+    constexpr unsigned kFramebuffer = 0x8D40, kRenderbuffer = 0x8D41, kColor0 = 0x8CE0,
+                       kRgba8 = 0x8058;
     width_ = width;
     height_ = height;
-    renderer_.make_target(width, height);
+    unsigned buffer = 0, image = 0;
+    egl_.function<void(int, unsigned*)>("glGenFramebuffers")(1, &buffer);
+    egl_.function<void(unsigned, unsigned)>("glBindFramebuffer")(kFramebuffer, buffer);
+    egl_.function<void(int, unsigned*)>("glGenRenderbuffers")(1, &image);
+    egl_.function<void(unsigned, unsigned)>("glBindRenderbuffer")(kRenderbuffer, image);
+    egl_.function<void(unsigned, unsigned, int, int)>("glRenderbufferStorage")(
+        kRenderbuffer, kRgba8, width, height);
+    egl_.function<void(unsigned, unsigned, unsigned, unsigned)>("glFramebufferRenderbuffer")(
+        kFramebuffer, kColor0, kRenderbuffer, image);
   }
   bool wait(Input&, double) override { return false; }
   void draw(ImDrawData* data, int fonts, const ImVec4& background) override {
@@ -106,15 +121,15 @@ class PicturePlatform : public Platform {
   int gl_errors() override { return renderer_.errors(); }
 
  private:
-  int width_, height_;
+  int width_ = 0, height_ = 0;
   Egl egl_;
   GlRenderer renderer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Platform> picture_platform(int width, int height) {
-  return std::make_unique<PicturePlatform>(width, height);
+std::unique_ptr<Platform> opengl_platform(int width, int height) {
+  return std::make_unique<OpenGlPlatform>(width, height);
 }
 
 }  // namespace wide
