@@ -210,35 +210,27 @@ class ComparePanel : public Panel {
                                ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
                            {0, rows * line + ui.px(4)}))
       return;
-    ImGui::TableSetupScrollFreeze(0, 1);
-    static const std::pair<const char*, float> kColumns[] = {{"sweep", 100}, {"commit", 84},
-                                                             {"started", 0}, {"over best", 66},
-                                                             {"95 %", 96},   {"time", 70}};
-    for (const auto& [name, wide] : kColumns)
-      ImGui::TableSetupColumn(
-          name, wide > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
-          ui.px(wide));
-    ui.table_heads({"The number and the name of the sweep", "The commit of the program that ran it",
-                    "When the sweep began",
-                    "Speedup over the best way of running the models separately",
-                    "The 95 % interval of the speedup", "Median time of a call for all models"});
+    ui.table_columns(
+        {{"sweep", 100, "The number and the name of the sweep"},
+         {"commit", 84, "The commit of the program that ran it"},
+         {"started", 0, "When the sweep began"},
+         {"over best", 66, "Speedup over the best way of running the models separately"},
+         {"95 %", 96, "The 95 % interval of the speedup"},
+         {"time", 70, "Median time of a call for all models"}},
+        0);
     for (size_t i = moments_.size(); i-- > 0;) moment(explorer, ui, moments_[i]);
     ImGui::EndTable();
   }
 
   static void moment(Explorer& explorer, Ui& ui, const PastTrial& m) {
-    const auto cell = [&](int column, const std::string& text, bool is_muted = false) {
-      ImGui::TableSetColumnIndex(column);
-      ui.fitted(text, ImGui::GetContentRegionAvail().x, is_muted);
-    };
     ImGui::TableNextRow();
     ImGui::TableSetColumnIndex(0);
     if (ui.row(fmt::format("{} · {}##history", m.sweep, m.name),
                m.sweep == explorer.library.sweep()))
       explorer.library.open(m.sweep);
     ui.tip("Opens this sweep in all panels.\n\nMeasured on " + m.machine);
-    cell(1, m.git.substr(0, 10));
-    cell(2, m.started, true);
+    ui.cell(1, m.git.substr(0, 10));
+    ui.cell(2, m.started, true);
     if (m.vs_best > 0) {
       ImGui::TableSetColumnIndex(3);
       ui.tinted(short_number(m.vs_best) + "×", m.verdict == "FASTER" ? ui.theme().good
@@ -246,11 +238,11 @@ class ComparePanel : public Panel {
                                                                      : ui.theme().plot.muted);
       ui.tip(fmt::format("{} over {}{}", m.verdict, m.best_baseline,
                          m.disturbed ? ", disturbed by other programs" : ""));
-      cell(4, fmt::format("{} to {}", short_number(m.low), short_number(m.high)), true);
+      ui.cell(4, fmt::format("{} to {}", short_number(m.low), short_number(m.high)), true);
     } else {
-      cell(3, m.status, true);
+      ui.cell(3, m.status, true);
     }
-    cell(5, m.median_ns > 0 ? value_text(Measure::time, m.median_ns) : "–");
+    ui.cell(5, m.median_ns > 0 ? value_text(Measure::time, m.median_ns) : "–");
   }
 
   // ---- all trials ----
@@ -299,80 +291,59 @@ class ComparePanel : public Panel {
       return;
     }
     const bool one = done_.size() == 1;
-    const int columns = one ? 7 : static_cast<int>(done_.size()) + 1;
-    if (!ImGui::BeginTable(one ? "compared" : "compared with several", columns,
+    if (!ImGui::BeginTable(one ? "compared" : "compared with several",
+                           one ? 7 : static_cast<int>(done_.size()) + 1,
                            ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
                                ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit |
                                ImGuiTableFlags_NoSavedSettings,
                            {0, std::max(ui.px(130), ImGui::GetContentRegionAvail().y)}))
       return;
-    ImGui::TableSetupScrollFreeze(1, 1);
-    const auto column = [&](const std::string& name, float width) {
-      ImGui::TableSetupColumn(name.c_str(), ImGuiTableColumnFlags_WidthFixed, ui.px(width));
-    };
-    column("trial", 230);
-    if (one) {
-      for (const auto& [name, width] : std::vector<std::pair<const char*, float>>{{"verdict", 110},
-                                                                                  {"speed", 60},
-                                                                                  {"interval", 108},
-                                                                                  {"before", 66},
-                                                                                  {"after", 66},
-                                                                                  {"why", 300}})
-        column(name, width);
-      ui.table_heads({"Target, strategy, N and all that is not usual", kVerdictTip, kChangeTip,
-                      kIntervalTip, "Median time of a call before", "Median time of a call after",
-                      "Why it cannot be said whether it changed"});
-    } else {
-      for (const int64_t after : of_.second) column(fmt::format("sweep {}", after), 128);
-      ui.table_heads({"Target, strategy, N and all that is not usual"});
-    }
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(shown_.size()));
-    while (clipper.Step())
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-        const ComparedLine& line = lines_[shown_[static_cast<size_t>(i)]];
-        ImGui::TableNextRow();
-        ImGui::TableSetColumnIndex(0);
-        const ImVec2 at = ImGui::GetCursorPos();
-        const std::string key = line.key.text();
-        if (ImGui::Selectable(
-                ("##" + key).c_str(), chosen_ == line.key,
-                ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
-          select(explorer, line.key);
-        ui.note_last(ItemKind::row, fmt::format("change {}", i + 1), true, chosen_ == line.key);
-        ui.tip(key + "\nA click shows it through all sweeps, and selects it.");
-        ImGui::SetCursorPos(at);
-        ui.fitted(key, ImGui::GetContentRegionAvail().x);
-        if (one)
-          times(ui, line);
-        else
-          changes(ui, line);
-      }
+    std::vector<Ui::Column> heads{{"trial", 230, "Target, strategy, N and all that is not usual"}};
+    if (one)
+      heads.insert(heads.end(), {{"verdict", 110, kVerdictTip},
+                                 {"speed", 60, kChangeTip},
+                                 {"interval", 108, kIntervalTip},
+                                 {"before", 66, "Median time of a call before"},
+                                 {"after", 66, "Median time of a call after"},
+                                 {"why", 300, "Why it cannot be said whether it changed"}});
+    else
+      for (const int64_t after : of_.second) heads.push_back({fmt::format("sweep {}", after), 128});
+    ui.table_columns(heads, 1);
+    Ui::table_lines(shown_.size(), [&](size_t i) {
+      const ComparedLine& line = lines_[shown_[i]];
+      ImGui::TableNextRow();
+      ImGui::TableSetColumnIndex(0);
+      const std::string key = line.key.text();
+      if (ui.whole_line(fmt::format("change {}", i + 1), chosen_ == line.key,
+                        key + "\nA click shows it through all sweeps, and selects it."))
+        select(explorer, line.key);
+      ui.fitted(key);
+      if (one)
+        times(ui, line);
+      else
+        changes(ui, line);
+    });
     ImGui::EndTable();
   }
 
   static void times(Ui& ui, const ComparedLine& line) {
-    const auto cell = [&](int column, const std::string& text, bool is_muted = false) {
-      ImGui::TableSetColumnIndex(column);
-      ui.fitted(text, ImGui::GetContentRegionAvail().x, is_muted);
-    };
-    if (const auto& status = line.statuses[0]) cell(1, status_change_text(*status));
+    if (const auto& status = line.statuses[0]) ui.cell(1, status_change_text(*status));
     const auto& t = line.changes[0];
     if (!t) return;
     ImGui::TableSetColumnIndex(1);
     ui.tinted(t->verdict, tone(ui, *t));
-    cell(2, fmt::format("{:.2f}×", t->change.value));
-    cell(3, fmt::format("{:.2f} to {:.2f}", t->change.low, t->change.high), true);
-    cell(4, value_text(Measure::time, t->before_ns));
-    cell(5, value_text(Measure::time, t->after_ns));
-    cell(6, unclear_text(*t), true);
+    ui.cell(2, fmt::format("{:.2f}×", t->change.value));
+    ui.cell(3, fmt::format("{:.2f} to {:.2f}", t->change.low, t->change.high), true);
+    ui.cell(4, value_text(Measure::time, t->before_ns));
+    ui.cell(5, value_text(Measure::time, t->after_ns));
+    ui.cell(6, unclear_text(*t), true);
   }
 
   static void changes(Ui& ui, const ComparedLine& line) {
     for (size_t i = 0; i < line.changes.size(); ++i) {
       ImGui::TableSetColumnIndex(static_cast<int>(i) + 1);
       if (const auto& status = line.statuses[i]) {
-        ui.fitted(status_change_text(*status), ImGui::GetContentRegionAvail().x);
+        ui.fitted(status_change_text(*status));
       } else if (const auto& t = line.changes[i]) {
         ui.tinted(fmt::format("{:.2f}× {}", t->change.value, t->verdict), tone(ui, *t));
         ui.tip(about(*t));

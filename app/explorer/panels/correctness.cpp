@@ -50,17 +50,12 @@ class CorrectnessPanel : public Panel {
                                ImGuiTableFlags_NoSavedSettings,
                            ui.room(110)))
       return;
-    ImGui::TableSetupScrollFreeze(1, 1);
-    ImGui::TableSetupColumn("strategy", ImGuiTableColumnFlags_WidthFixed, ui.px(150));
-    for (const int64_t n : ns)
-      ImGui::TableSetupColumn(fmt::format("{}={}", group.axis, n).c_str(),
-                              ImGuiTableColumnFlags_WidthFixed, ui.px(132));
-    ui.table_heads({"The way the models were computed as one"});
+    std::vector<Ui::Column> heads{{"strategy", 150, "The way the models were computed as one"}};
+    for (const int64_t n : ns) heads.push_back({fmt::format("{}={}", group.axis, n), 132});
+    ui.table_columns(heads, 1);
     for (const auto& [name, cells] : lines) {
       ImGui::TableNextRow();
-      ImGui::TableSetColumnIndex(0);
-      ui.fitted(name.first + (name.second == "default" ? "" : " · " + name.second),
-                ImGui::GetContentRegionAvail().x);
+      ui.cell(0, name.first + (name.second == "default" ? "" : " · " + name.second));
       int column = 1;
       for (const int64_t n : ns) {
         ImGui::TableSetColumnIndex(column++);

@@ -56,10 +56,10 @@ class EnvironmentPanel : public Panel {
     const bool any = explorer.library.sweep() > 0;
     ui.muted("store");
     ImGui::SameLine(ui.px(60));
-    ui.fitted(store_.empty() ? "reading" : store_, ImGui::GetContentRegionAvail().x);
+    ui.fitted(store_.empty() ? "reading" : store_);
     ui.muted("cache");
     ImGui::SameLine(ui.px(60));
-    ui.fitted(cache_folder(), ImGui::GetContentRegionAvail().x);
+    ui.fitted(cache_folder());
     for (const std::string& change : explorer.library.head().changes)
       ui.tinted(ui.fit("changed while it ran: " + change, ImGui::GetContentRegionAvail().x),
                 ui.theme().warn);
@@ -115,10 +115,8 @@ class EnvironmentPanel : public Panel {
       if (row[0].text == what) before = row[1].text;
     const bool differs = any && now != before && !now.empty() && !changes_by_itself(what);
     ImGui::TableNextRow();
-    ImGui::TableSetColumnIndex(0);
-    ui.fitted(what, ImGui::GetContentRegionAvail().x, true);
-    ImGui::TableSetColumnIndex(1);
-    ui.fitted(readable(what, now), ImGui::GetContentRegionAvail().x);
+    ui.cell(0, what, true);
+    ui.cell(1, readable(what, now));
     if (!any) return;
     ImGui::TableSetColumnIndex(2);
     if (differs)
@@ -126,7 +124,7 @@ class EnvironmentPanel : public Panel {
           ui.fit(before.empty() ? "–" : readable(what, before), ImGui::GetContentRegionAvail().x),
           ui.theme().warn);
     else
-      ui.fitted(readable(what, before), ImGui::GetContentRegionAvail().x);
+      ui.fitted(readable(what, before));
   }
 
   bool asked_ = false;

@@ -415,18 +415,15 @@ class FusePanel : public Panel {
                                ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
                            {0, height}))
       return;
-    ImGui::TableSetupScrollFreeze(1, 1);
-    static const std::pair<const char*, float> kColumns[] = {{"N", 36},     {"over best", 76},
-                                                             {"95 %", 104}, {"over loop", 76},
-                                                             {"error", 66}, {"memory", 130}};
-    for (const auto& [name, width] : kColumns)
-      ImGui::TableSetupColumn(name, ImGuiTableColumnFlags_WidthFixed, ui.px(width));
-    ui.table_heads({"How many models are fused",
-                    "How many times as fast as the best way of running the models separately",
-                    "The 95 % interval of that speedup",
-                    "How many times as fast as calling the models one after another",
-                    "The largest error against separate runs in double precision",
-                    "Memory of the weights as one, and of the separate models"});
+    ui.table_columns(
+        {{"N", 36, "How many models are fused"},
+         {"over best", 76,
+          "How many times as fast as the best way of running the models separately"},
+         {"95 %", 104, "The 95 % interval of that speedup"},
+         {"over loop", 76, "How many times as fast as calling the models one after another"},
+         {"error", 66, "The largest error against separate runs in double precision"},
+         {"memory", 130, "Memory of the weights as one, and of the separate models"}},
+        1);
     for (const FuseResult& p : report.curve) {
       const Interval best = shown_speedup(p, false), loop = shown_speedup(p, true);
       const bool right = p.correctness.pass;
@@ -446,10 +443,10 @@ class FusePanel : public Panel {
       ui.text(loop.value > 0 ? short_number(loop.value) + "×" : "–");
       ImGui::TableSetColumnIndex(4);
       ui.text(fmt::format("{:.1e}", p.correctness.max_rel));
-      ImGui::TableSetColumnIndex(5);
-      ui.fitted(fmt::format("{}, was {}", bytes_text(double(p.wide_bytes)),
-                            bytes_text(double(p.separate_bytes))),
-                ImGui::GetContentRegionAvail().x, true);
+      ui.cell(5,
+              fmt::format("{}, was {}", bytes_text(double(p.wide_bytes)),
+                          bytes_text(double(p.separate_bytes))),
+              true);
     }
     ImGui::EndTable();
   }
@@ -464,34 +461,21 @@ class FusePanel : public Panel {
                                ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
                            {0, std::max(ui.px(120), ImGui::GetContentRegionAvail().y)}))
       return;
-    ImGui::TableSetupScrollFreeze(0, 1);
-    static const std::pair<const char*, float> kColumns[] = {
-        {"step", 170}, {"module", 0}, {"by", 150}, {"time", 72}, {"share", 56}};
-    for (const auto& [name, width] : kColumns)
-      ImGui::TableSetupColumn(
-          name, width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
-          ui.px(width));
-    ui.table_heads({"The operator or kernel that runs", "Where in the network it comes from",
-                    "The layer kind and the strategy that made it wide", "Median time of the step",
-                    "Its share of the time of all steps"});
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(result.steps.size()));
-    while (clipper.Step())
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-        const StepCost& s = result.steps[static_cast<size_t>(i)];
-        ImGui::TableNextRow();
-        ImGui::TableSetColumnIndex(0);
-        ui.fitted(s.op, ImGui::GetContentRegionAvail().x);
-        ImGui::TableSetColumnIndex(1);
-        ui.fitted(s.module, ImGui::GetContentRegionAvail().x, true);
-        ImGui::TableSetColumnIndex(2);
-        ui.fitted(s.primitive.empty() ? s.strategy : s.primitive + " / " + s.strategy,
-                  ImGui::GetContentRegionAvail().x);
-        ImGui::TableSetColumnIndex(3);
-        ui.text(value_text(Measure::time, s.median_ns));
-        ImGui::TableSetColumnIndex(4);
-        ui.text(fmt::format("{:.0f} %", 100 * s.share));
-      }
+    ui.table_columns({{"step", 170, "The operator or kernel that runs"},
+                      {"module", 0, "Where in the network it comes from"},
+                      {"by", 150, "The layer kind and the strategy that made it wide"},
+                      {"time", 72, "Median time of the step"},
+                      {"share", 56, "Its share of the time of all steps"}},
+                     0);
+    Ui::table_lines(result.steps.size(), [&](size_t i) {
+      const StepCost& s = result.steps[i];
+      ImGui::TableNextRow();
+      ui.cell(0, s.op);
+      ui.cell(1, s.module, true);
+      ui.cell(2, s.primitive.empty() ? s.strategy : s.primitive + " / " + s.strategy);
+      ui.cell(3, value_text(Measure::time, s.median_ns));
+      ui.cell(4, fmt::format("{:.0f} %", 100 * s.share));
+    });
     ImGui::EndTable();
   }
 

@@ -247,11 +247,9 @@ class MatrixPanel : public Panel {
       specs->SpecsDirty = false;
     }
     const std::vector<size_t> order = sorted_lines(overview, sort_);
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(order.size()));
-    while (clipper.Step())
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
-        line(explorer, ui, overview, values, overview.lines[order[static_cast<size_t>(i)]], first);
+    Ui::table_lines(order.size(), [&](size_t i) {
+      line(explorer, ui, overview, values, overview.lines[order[i]], first);
+    });
     ImGui::EndTable();
   }
 
@@ -300,7 +298,7 @@ class MatrixPanel : public Panel {
     if (l.fastest.empty())
       ui.muted("–");
     else
-      ui.fitted(l.fastest, ImGui::GetContentRegionAvail().x);
+      ui.fitted(l.fastest);
     if (first == 4) {
       ImGui::TableSetColumnIndex(2);
       pays_from(ui, l);

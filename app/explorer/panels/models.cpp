@@ -95,11 +95,8 @@ class ModelsPanel : public Panel {
       }
       specs->SpecsDirty = false;
     }
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(order_.size()));
-    while (clipper.Step())
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
-        row(ui, training, view_->models[order_[static_cast<size_t>(i)]], i, count);
+    Ui::table_lines(order_.size(),
+                    [&](size_t i) { row(ui, training, view_->models[order_[i]], i, count); });
     ImGui::EndTable();
   }
 
@@ -114,32 +111,23 @@ class ModelsPanel : public Panel {
     ImGui::PopFont();
   }
 
-  void row(Ui& ui, TrainingModel& training, const TrainedModel& model, int line, int count) const {
+  void row(Ui& ui, TrainingModel& training, const TrainedModel& model, size_t line,
+           int count) const {
     ImGui::TableNextRow();
-    ImGui::PushID(line);
+    ImGui::PushID(static_cast<int>(line));
     const bool lit = training.lit() == model.key;
     bool first = true;
     for (int c = 0; c < count; ++c) {
       if (!ImGui::TableSetColumnIndex(c)) continue;
       if (first) {
-        const ImVec2 at = ImGui::GetCursorPos();
-        if (ImGui::Selectable(
-                "##row", lit,
-                ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
+        if (ui.whole_line(fmt::format("row {}", line + 1), lit,
+                          "Highlights the curve of this model."))
           training.light(model.key);
-        ui.note_last(ItemKind::row, fmt::format("row {}", line + 1), true, lit);
-        ui.tip("Highlights the curve of this model.");
-        ImGui::SetCursorPos(at);
         first = false;
       }
       const std::string text = view_->cell(model, static_cast<size_t>(c));
-      const float width = ImGui::GetContentRegionAvail().x;
-      const std::string part = ui.fit(text, width);
-      const bool number = view_->columns[static_cast<size_t>(c)].number();
-      if (number)
-        ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, width - ui.text_width(part)));
-      ui.tinted(part, text.rfind("diverged", 0) == 0 ? ui.theme().bad : ui.theme().plot.text);
-      if (part != text) ui.tip(text);
+      ui.cell_text(text, text.starts_with("diverged") ? ui.theme().bad : ui.theme().plot.text,
+                   view_->columns[static_cast<size_t>(c)].number());
     }
     ImGui::PopID();
   }

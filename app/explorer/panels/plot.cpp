@@ -48,13 +48,8 @@ class PlotPanel : public Panel {
       if (const auto row = row_of(library, *picked)) library.select_row(*row);
     }
     ImGui::EndChild();
-    if (!why.empty()) {
-      ui.fitted(why, ImGui::GetContentRegionAvail().x);
-    }
-    if (!figure->notes.empty()) {
-      ui.fitted(fmt::format("{}", fmt::join(figure->notes, " · ")),
-                ImGui::GetContentRegionAvail().x, true);
-    }
+    if (!why.empty()) ui.fitted(why);
+    if (!figure->notes.empty()) ui.fitted(fmt::format("{}", fmt::join(figure->notes, " · ")), true);
   }
 
  private:

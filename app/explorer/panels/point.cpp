@@ -179,8 +179,7 @@ class PointPanel : public Panel {
     ImGui::Dummy({0, ui.px(4)});
     ui.bold(fmt::format("{} samples", t.samples_ns.size()));
     ImGui::SameLine();
-    ui.fitted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers),
-              ImGui::GetContentRegionAvail().x, true);
+    ui.fitted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers), true);
     draw_samples(ui, t, ImGui::GetContentRegionAvail().x, ui.px(84));
     ImGui::PushFont(ui.fonts().small);
     ui.wrapped(fmt::format("from {} to {} · left: in order of time · right: how often",

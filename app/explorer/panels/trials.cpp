@@ -114,11 +114,8 @@ class TrialsPanel : public Panel {
       specs->SpecsDirty = false;
     }
     show_selected(library, ui, trials);
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(trials.shown().size()));
-    while (clipper.Step())
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
-        row(library, ui, *trials.table(), trials.shown()[static_cast<size_t>(i)], i);
+    Ui::table_lines(trials.shown().size(),
+                    [&](size_t i) { row(library, ui, *trials.table(), trials.shown()[i], i); });
     ImGui::EndTable();
   }
 
@@ -157,7 +154,7 @@ class TrialsPanel : public Panel {
     ImGui::PopFont();
   }
 
-  void row(Library& library, Ui& ui, const TrialTable& table, uint32_t index, int line) {
+  void row(Library& library, Ui& ui, const TrialTable& table, uint32_t index, size_t line) {
     const TrialRow& row = table.rows[index];
     ImGui::TableNextRow();
     ImGui::PushID(static_cast<int>(index));
@@ -169,24 +166,13 @@ class TrialsPanel : public Panel {
       if (!ImGui::TableSetColumnIndex(c)) continue;
       const TableColumn& column = columns()[static_cast<size_t>(c)];
       if (first) {
-        const ImVec2 at = ImGui::GetCursorPos();
-        if (ImGui::Selectable(
-                "##row", selected,
-                ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
+        if (ui.whole_line(fmt::format("trial {}", line + 1), selected,
+                          "Selects this trial in the whole window."))
           select(library, index);
-        ui.note_last(ItemKind::row, fmt::format("trial {}", line + 1), true, selected);
-        ui.tip("Selects this trial in the whole window.");
-        ImGui::SetCursorPos(at);
         first = false;
       }
-      const std::string text = cell_text(table, row, column);
-      const float width = ImGui::GetContentRegionAvail().x;
-      const std::string part = ui.fit(text, width);
-      // Numbers are right-aligned.
-      if (column.number)
-        ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, width - ui.text_width(part)));
-      ui.tinted(part, tone(ui, table, row, column));
-      if (part != text) ui.tip(text);
+      ui.cell_text(cell_text(table, row, column), tone(ui, table, row, column),
+                   column.number != nullptr);
     }
     ImGui::PopID();
   }

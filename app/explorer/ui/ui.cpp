@@ -270,6 +270,10 @@ void Ui::fitted(const std::string& t, float width, bool is_muted) {
   if (part != t) tip(t);
 }
 
+void Ui::fitted(const std::string& t, bool is_muted) {
+  fitted(t, ImGui::GetContentRegionAvail().x, is_muted);
+}
+
 void Ui::empty(const std::string& what, const std::string& next) {
   ImGui::Dummy({0, px(8)});
   bold(what);
@@ -434,6 +438,44 @@ void Ui::table_heads(const std::vector<std::string>& tips) {
     const auto at = static_cast<size_t>(c);
     if (at < tips.size() && !tips[at].empty()) tip(tips[at]);
   }
+}
+
+void Ui::table_columns(const std::vector<Column>& columns, int frozen) {
+  ImGui::TableSetupScrollFreeze(frozen, 1);
+  std::vector<std::string> tips;
+  for (const Column& c : columns) {
+    ImGui::TableSetupColumn(
+        c.name.c_str(),
+        c.width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
+        px(c.width));
+    tips.push_back(c.tip);
+  }
+  table_heads(tips);
+}
+
+void Ui::cell(int column, const std::string& text, bool is_muted) {
+  ImGui::TableSetColumnIndex(column);
+  fitted(text, is_muted);
+}
+
+void Ui::cell_text(const std::string& text, uint32_t rgb, bool right) {
+  const float width = ImGui::GetContentRegionAvail().x;
+  const std::string part = fit(text, width);
+  if (right)
+    ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, width - text_width(part)));
+  tinted(part, rgb);
+  if (part != text) tip(text);
+}
+
+bool Ui::whole_line(const std::string& label, bool selected, const std::string& tip_text) {
+  const ImVec2 at = ImGui::GetCursorPos();
+  const bool clicked = ImGui::Selectable(
+      ("##" + label).c_str(), selected,
+      ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap);
+  note_last(ItemKind::row, label, true, selected);
+  tip(tip_text);
+  ImGui::SetCursorPos(at);
+  return clicked;
 }
 
 void Ui::bar(double share, const std::string& text, float width) {

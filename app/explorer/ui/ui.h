@@ -56,6 +56,8 @@ class Ui {
   void wrapped(const std::string& text, bool is_muted = true);
   /// Text cut to `width` pixels with an ellipsis; the full text is shown on hover.
   void fitted(const std::string& text, float width, bool is_muted = false);
+  /// The same in the rest of the line, or of a table's cell.
+  void fitted(const std::string& text, bool is_muted = false);
   std::string fit(const std::string& text, float width) const;
   float text_width(const std::string& text) const;
   /// Text for an empty panel: what is missing, and what to do next.
@@ -89,6 +91,29 @@ class Ui {
   void table_head(const std::string& title, const std::string& tip);
   /// Draws the current table's first row, the columns' names. `tips` by column; may be fewer.
   void table_heads(const std::vector<std::string>& tips = {});
+  /// A column of a table: its name, its width in units (0: what the others leave), its tooltip.
+  struct Column {
+    std::string name;
+    float width = 0;
+    std::string tip = {};
+  };
+  /// Sets up the current table's columns and draws their names, which stay in sight, as do the
+  /// first `frozen` columns.
+  void table_columns(const std::vector<Column>& columns, int frozen);
+  /// Calls `draw(line)` for those of a table's `count` lines that are in sight.
+  template <class Draw>
+  static void table_lines(size_t count, const Draw& draw) {
+    ImGuiListClipper clipper;
+    clipper.Begin(static_cast<int>(count));
+    while (clipper.Step())
+      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) draw(static_cast<size_t>(i));
+  }
+  /// Text in a column of the current line, cut to its width.
+  void cell(int column, const std::string& text, bool is_muted = false);
+  /// Text in the current cell, cut to its width; at its right end if `right`.
+  void cell_text(const std::string& text, uint32_t rgb, bool right);
+  /// Makes the whole current line one row, on which the cells lie; true if it was clicked.
+  bool whole_line(const std::string& label, bool selected, const std::string& tip);
   void bar(double share, const std::string& text, float width);
   /// Places the next item beside the last one if it fits, else on a new line.
   void beside(float width);
