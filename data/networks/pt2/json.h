@@ -6,6 +6,18 @@
 
 namespace wide::pt2 {
 
+/// A key of an object, and what its value goes into: a text, a number, a truth value, or a function
+/// that reads it.
+template <class To>
+struct Part {
+  const char* key;
+  To to;
+};
+template <class To>
+Part<To> part(const char* key, To to) {
+  return {key, to};
+}
+
 /// Reads JSON in order, value by value, without building a document, so that memory and depth are
 /// bounded by what the caller asks for. Knows no LibTorch.
 /// Throws Error for invalid JSON, a value of another type than asked for, too deep nesting and
@@ -52,6 +64,14 @@ class Json {
     --depth_;
   }
 
+  /// Reads an object of which these keys are of use, and skips the others.
+  template <class... Parts>
+  void parts(const Parts&... known) {
+    object([&](const std::string& key) {
+      if (!((key == known.key && (read(known.to), true)) || ...)) skip();
+    });
+  }
+
   /// A value where null may stand instead; false for null.
   template <class ValueOf>
   bool optional(ValueOf value) {
@@ -66,6 +86,13 @@ class Json {
   [[noreturn]] void refuse(const std::string& got, const std::string& expected) const;
 
  private:
+  void read(std::string* to) { *to = string(); }
+  void read(int64_t* to) { *to = integer(); }
+  void read(bool* to) { *to = boolean(); }
+  template <class Reads>
+  void read(const Reads& reads) {
+    reads();
+  }
   char next();  // the next character that is no white space
   void expect(char c);
   void open(char bracket, const char* what);

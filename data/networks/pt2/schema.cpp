@@ -41,6 +41,13 @@ const DtypeInfo* find(int64_t number) {
 
 /// Reads the schema's classes. Keys that are not known are skipped: minor versions add some.
 class Parser {
+  /// What reads an object of values of one kind into a map.
+  template <class Map, class Value>
+  auto each(Map& map, Value value) {
+    return
+        [this, &map, value] { json_.object([&](const std::string& key) { map[key] = value(); }); };
+  }
+
  public:
   Parser(std::string_view text, const std::string& file, const std::string& what)
       : json_(text, file, what), file_(file), what_(what) {}
@@ -49,29 +56,16 @@ class Parser {
     Program program;
     int64_t major = 0, minor = 0;
     bool has_graph = false;
-    json_.object([&](const std::string& key) {
-      if (key == "graph_module") {
-        has_graph = true;
-        graph_module(program);
-      } else if (key == "range_constraints") {
-        json_.object([&](const std::string& symbol) { program.ranges[symbol] = range(); });
-      } else if (key == "guards_code") {
-        program.guards = strings();
-      } else if (key == "torch_version") {
-        program.torch_version = json_.string();
-      } else if (key == "schema_version") {
-        json_.object([&](const std::string& part) {
-          if (part == "major")
-            major = json_.integer();
-          else if (part == "minor")
-            minor = json_.integer();
-          else
-            json_.skip();
-        });
-      } else {
-        json_.skip();
-      }
-    });
+    json_.parts(part("graph_module",
+                     [&] {
+                       has_graph = true;
+                       graph_module(program);
+                     }),
+                part("range_constraints", each(program.ranges, [this] { return range(); })),
+                part("guards_code", [&] { program.guards = strings(); }),
+                part("torch_version", &program.torch_version), part("schema_version", [&] {
+                  json_.parts(part("major", &major), part("minor", &minor));
+                }));
     json_.end();
     if (major != 7 && major != 8)
       wide::refuse(file_, "schema version", fmt::format("{}.{}", major, minor), "8 or 7",
@@ -82,26 +76,17 @@ class Parser {
 
   std::vector<Payload> payloads() {
     std::vector<Payload> payloads;
-    json_.object([&](const std::string& key) {
-      if (key != "config") return json_.skip();
+    json_.parts(part("config", [&] {
       json_.object([&](const std::string& name) {
         Payload payload;
         payload.name = name;
-        json_.object([&](const std::string& part) {
-          if (part == "path_name")
-            payload.record = json_.string();
-          else if (part == "is_param")
-            payload.is_parameter = json_.boolean();
-          else if (part == "use_pickle")
-            payload.pickled = json_.boolean();
-          else if (part == "tensor_meta")
-            json_.optional([&] { payload.meta = tensor_meta(); });
-          else
-            json_.skip();
-        });
+        json_.parts(part("path_name", &payload.record), part("is_param", &payload.is_parameter),
+                    part("use_pickle", &payload.pickled), part("tensor_meta", [&] {
+                      json_.optional([&] { payload.meta = tensor_meta(); });
+                    }));
         payloads.push_back(std::move(payload));
       });
-    });
+    }));
     json_.end();
     return payloads;
   }
@@ -141,21 +126,15 @@ class Parser {
         size.value = json_.integer();
       } else if (key == "as_expr") {
         size.known = false;
-        json_.object([&](const std::string& part) {
-          if (part == "expr_str") {
-            size.expression = json_.string();
-          } else if (part == "hint") {
-            json_.optional([&] {
-              one_of([&](const std::string& hint) {
-                if (hint != "as_int") return json_.skip();
-                size.value = json_.integer();
-                size.known = true;
-              });
-            });
-          } else {
-            json_.skip();
-          }
-        });
+        json_.parts(part("expr_str", &size.expression), part("hint", [&] {
+                      json_.optional([&] {
+                        one_of([&](const std::string& hint) {
+                          if (hint != "as_int") return json_.skip();
+                          size.value = json_.integer();
+                          size.known = true;
+                        });
+                      });
+                    }));
       } else {
         unknown(key, "a size");
       }
@@ -172,55 +151,39 @@ class Parser {
   std::string device() {
     std::string type;
     int64_t index = -1;
-    json_.object([&](const std::string& key) {
-      if (key == "type")
-        type = json_.string();
-      else if (key == "index")
-        json_.optional([&] { index = json_.integer(); });
-      else
-        json_.skip();
-    });
+    json_.parts(part("type", &type),
+                part("index", [&] { json_.optional([&] { index = json_.integer(); }); }));
     return index < 0 ? type : fmt::format("{}:{}", type, index);
   }
 
   TensorMeta tensor_meta() {
     TensorMeta meta;
-    json_.object([&](const std::string& key) {
-      if (key == "dtype") {
-        const int64_t number = json_.integer();
-        const DtypeInfo* info = find(number);
-        if (!info) json_.refuse(fmt::format("dtype {}", number), "one of schema 8");
-        meta.dtype = info->dtype;
-      } else if (key == "sizes") {
-        meta.sizes = sizes();
-      } else if (key == "strides") {
-        meta.strides = sizes();
-      } else if (key == "storage_offset") {
-        // Older files have a plain number here.
-        if (json_.peek() == Json::Kind::number)
-          meta.offset.value = json_.integer();
-        else
-          meta.offset = size();
-      } else if (key == "device") {
-        meta.device = device();
-      } else {
-        json_.skip();
-      }
-    });
+    json_.parts(part("dtype",
+                     [&] {
+                       const int64_t number = json_.integer();
+                       const DtypeInfo* info = find(number);
+                       if (!info) json_.refuse(fmt::format("dtype {}", number), "one of schema 8");
+                       meta.dtype = info->dtype;
+                     }),
+                part("sizes", [&] { meta.sizes = sizes(); }),
+                part("strides", [&] { meta.strides = sizes(); }),
+                part("storage_offset",
+                     [&] {
+                       // Older files have a plain number here.
+                       if (json_.peek() == Json::Kind::number)
+                         meta.offset.value = json_.integer();
+                       else
+                         meta.offset = size();
+                     }),
+                part("device", [&] { meta.device = device(); }));
     if (meta.dtype == Dtype::unknown) json_.refuse("a tensor without a dtype", "one");
     return meta;
   }
 
   Range range() {
     Range range;
-    json_.object([&](const std::string& key) {
-      if (key == "min_val")
-        json_.optional([&] { range.least = json_.integer(); });
-      else if (key == "max_val")
-        json_.optional([&] { range.most = json_.integer(); });
-      else
-        json_.skip();
-    });
+    json_.parts(part("min_val", [&] { json_.optional([&] { range.least = json_.integer(); }); }),
+                part("max_val", [&] { json_.optional([&] { range.most = json_.integer(); }); }));
     return range;
   }
 
@@ -354,48 +317,23 @@ class Parser {
 
   Node node() {
     Node node;
-    json_.object([&](const std::string& key) {
-      if (key == "target") {
-        node.target = json_.string();
-      } else if (key == "inputs") {
-        json_.array([&] {
-          NamedArgument input;
-          json_.object([&](const std::string& part) {
-            if (part == "name")
-              input.name = json_.string();
-            else if (part == "arg")
-              input.value = argument();
-            else
-              json_.skip();
-          });
-          node.inputs.push_back(std::move(input));
-        });
-      } else if (key == "outputs") {
-        node.outputs = arguments();
-      } else {
-        json_.skip();
-      }
-    });
+    const auto input = [&] {
+      NamedArgument& made = node.inputs.emplace_back();
+      json_.parts(part("name", &made.name), part("arg", [&] { made.value = argument(); }));
+    };
+    json_.parts(part("target", &node.target), part("inputs", [&] { json_.array(input); }),
+                part("outputs", [&] { node.outputs = arguments(); }));
     if (node.target.empty()) json_.refuse("a node without a target", "one");
     return node;
   }
 
   Graph graph() {
     Graph graph;
-    json_.object([&](const std::string& key) {
-      if (key == "inputs")
-        graph.inputs = arguments();
-      else if (key == "outputs")
-        graph.outputs = arguments();
-      else if (key == "nodes")
-        json_.array([&] { graph.nodes.push_back(node()); });
-      else if (key == "tensor_values")
-        json_.object([&](const std::string& name) { graph.tensors[name] = tensor_meta(); });
-      else if (key == "sym_int_values")
-        json_.object([&](const std::string& name) { graph.integers[name] = size(); });
-      else
-        json_.skip();
-    });
+    json_.parts(part("inputs", [&] { graph.inputs = arguments(); }),
+                part("outputs", [&] { graph.outputs = arguments(); }),
+                part("nodes", [&] { json_.array([&] { graph.nodes.push_back(node()); }); }),
+                part("tensor_values", each(graph.tensors, [this] { return tensor_meta(); })),
+                part("sym_int_values", each(graph.integers, [this] { return size(); })));
     return graph;
   }
 
@@ -466,28 +404,20 @@ class Parser {
   }
 
   void graph_module(Program& program) {
-    json_.object([&](const std::string& key) {
-      if (key == "graph") {
-        program.graph = graph();
-      } else if (key == "signature") {
-        json_.object([&](const std::string& part) {
-          if (part == "input_specs")
-            json_.array([&] { program.inputs.push_back(input_spec()); });
-          else if (part == "output_specs")
-            json_.array([&] { program.outputs.push_back(output_spec()); });
-          else
-            json_.skip();
-        });
-      } else if (key == "module_call_graph") {
-        json_.array([&] { module_call(program); });
-      } else if (key == "treespec_namedtuple_fields") {
-        json_.object([&](const std::string& type) {
-          one_key("field_names", [&] { program.named_tuples[type] = strings(); });
-        });
-      } else {
-        json_.skip();
-      }
-    });
+    const auto signature = [&] {
+      json_.parts(part("input_specs",
+                       [&] { json_.array([&] { program.inputs.push_back(input_spec()); }); }),
+                  part("output_specs",
+                       [&] { json_.array([&] { program.outputs.push_back(output_spec()); }); }));
+    };
+    const auto named_tuple = [this] {
+      std::vector<std::string> names;
+      one_key("field_names", [&] { names = strings(); });
+      return names;
+    };
+    json_.parts(part("graph", [&] { program.graph = graph(); }), part("signature", signature),
+                part("module_call_graph", [&] { json_.array([&] { module_call(program); }); }),
+                part("treespec_namedtuple_fields", each(program.named_tuples, named_tuple)));
   }
 
   std::vector<std::string> strings() {
@@ -498,29 +428,13 @@ class Parser {
 
   /// Reads how forward is called from the entry of the outermost module; skips the others.
   void module_call(Program& program) {
-    std::string fqn;
-    std::string in_spec, out_spec;
+    std::string fqn, in_spec, out_spec;
     std::vector<std::string> names;
-    json_.object([&](const std::string& key) {
-      if (key == "fqn") {
-        fqn = json_.string();
-      } else if (key == "signature") {
-        json_.optional([&] {
-          json_.object([&](const std::string& part) {
-            if (part == "in_spec")
-              in_spec = json_.string();
-            else if (part == "out_spec")
-              out_spec = json_.string();
-            else if (part == "forward_arg_names")
-              json_.optional([&] { names = strings(); });
-            else
-              json_.skip();
-          });
-        });
-      } else {
-        json_.skip();
-      }
-    });
+    const auto signature = [&] {
+      json_.parts(part("in_spec", &in_spec), part("out_spec", &out_spec),
+                  part("forward_arg_names", [&] { json_.optional([&] { names = strings(); }); }));
+    };
+    json_.parts(part("fqn", &fqn), part("signature", [&] { json_.optional(signature); }));
     if (!fqn.empty() || in_spec.empty()) return;
     program.in_spec = in_spec;
     program.out_spec = out_spec;

@@ -17,21 +17,16 @@ struct Branch {
 
 Branch read_node(Json& json) {
   Branch node;
-  json.object([&](const std::string& key) {
-    if (key == "type")
-      node.leaf = !json.optional([&] { node.type = json.string(); });
-    else if (key == "context")
-      json.optional([&] {
-        if (json.peek() == Json::Kind::string)
-          node.context = json.string();
-        else
-          json.skip();
-      });
-    else if (key == "children_spec")
-      json.array([&] { node.children.push_back(read_node(json)); });
-    else
-      json.skip();
-  });
+  json.parts(part("type", [&] { node.leaf = !json.optional([&] { node.type = json.string(); }); }),
+             part("context",
+                  [&] {
+                    if (json.peek() == Json::Kind::string)
+                      node.context = json.string();
+                    else
+                      json.skip();  // null too
+                  }),
+             part("children_spec",
+                  [&] { json.array([&] { node.children.push_back(read_node(json)); }); }));
   return node;
 }
 
@@ -52,12 +47,12 @@ std::vector<std::string> keys_of(const std::string& context, const std::string& 
     });
   };
   if (json.peek() == Json::Kind::object) {
-    json.object([&](const std::string& key) {
-      if (key == "dict_context" && json.peek() == Json::Kind::array)
+    json.parts(part("dict_context", [&] {
+      if (json.peek() == Json::Kind::array)
         list();
       else
         json.skip();
-    });
+    }));
     return keys;
   }
   bool first = true, nested = false;
