@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <map>
 
 namespace wide {
 namespace {
@@ -58,26 +59,14 @@ std::string clean_text(std::string_view text, bool keep_lines) {
 }
 
 std::string xml_escape(std::string_view text) {
+  static const std::map<char, const char*> kEntities = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string out;
-  for (const char c : clean_text(text, true)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
+  for (const char c : clean_text(text, true))
+    if (const auto entity = kEntities.find(c); entity != kEntities.end())
+      out += entity->second;
+    else
+      out += c;
   return out;
 }
 

@@ -33,8 +33,7 @@ class Machine {
         const Id root = pop();
         return {root, at_};
       }
-      if (!number(op) && !text(op) && !container(op) && !stack_or_memo(op) && !python(op))
-        broken(fmt::format("opcode 0x{:02x}", op), "one of plain data");
+      number(op);
     }
   }
 
@@ -159,7 +158,7 @@ class Machine {
     return number;
   }
 
-  // ---- opcodes
+  // ---- opcodes: each function does those of its kind, and leaves others to the next
 
   /// Pushes an integer of any length, in two's complement.
   void push_long(std::string_view digits) {
@@ -178,84 +177,67 @@ class Machine {
     push(std::move(value));
   }
 
-  bool number(unsigned char op) {
+  void number(unsigned char op) {
     switch (op) {
       case 'J':
-        push_integer(read<int32_t>());
-        return true;
+        return push_integer(read<int32_t>());
       case 'K':
-        push_integer(read<uint8_t>());
-        return true;
+        return push_integer(read<uint8_t>());
       case 'M':
-        push_integer(read<uint16_t>());
-        return true;
+        return push_integer(read<uint16_t>());
       case 'I': {
         const std::string_view digits = line();
         if (digits == "00" || digits == "01")
           push_constant(Kind::boolean, digits == "01");
         else
           push_integer(parse<int64_t>(digits));
-        return true;
+        return;
       }
       case 'L': {
         std::string_view digits = line();
         if (!digits.empty() && digits.back() == 'L') digits.remove_suffix(1);
-        push_integer(parse<int64_t>(digits));
-        return true;
+        return push_integer(parse<int64_t>(digits));
       }
       case 0x8a:
-        push_long(take(read<uint8_t>()));
-        return true;
+        return push_long(take(read<uint8_t>()));
       case 0x8b:
-        push_long(take(read<uint32_t>()));
-        return true;
+        return push_long(take(read<uint32_t>()));
       case 'F':
-        push_real(parse<double>(line()));
-        return true;
+        return push_real(parse<double>(line()));
       case 'G':
-        push_real(std::bit_cast<double>(__builtin_bswap64(read<uint64_t>())));
-        return true;
+        return push_real(std::bit_cast<double>(__builtin_bswap64(read<uint64_t>())));
       case 'N':
-        push_constant(Kind::none);
-        return true;
+        return push_constant(Kind::none);
       case 0x88:
       case 0x89:
-        push_constant(Kind::boolean, op == 0x88);
-        return true;
+        return push_constant(Kind::boolean, op == 0x88);
       default:
-        return false;
+        return text(op);
     }
   }
 
-  bool text(unsigned char op) {
+  void text(unsigned char op) {
     switch (op) {
       case 'X':
       case 'T':
-        push_text(Kind::text, take(read<uint32_t>()));
-        return true;
+        return push_text(Kind::text, take(read<uint32_t>()));
       case 0x8c:
       case 'U':
-        push_text(Kind::text, take(read<uint8_t>()));
-        return true;
+        return push_text(Kind::text, take(read<uint8_t>()));
       case 0x8d:
-        push_text(Kind::text, take(read<uint64_t>()));
-        return true;
+        return push_text(Kind::text, take(read<uint64_t>()));
       case 'V':
       case 'S':
-        push_text(Kind::text, plain_line(op == 'S'));
-        return true;
+        return push_text(Kind::text, plain_line(op == 'S'));
       case 'B':
-        push_text(Kind::bytes, take(read<uint32_t>()));
-        return true;
+        return push_text(Kind::bytes, take(read<uint32_t>()));
       case 'C':
-        push_text(Kind::bytes, take(read<uint8_t>()));
-        return true;
+        return push_text(Kind::bytes, take(read<uint8_t>()));
       case 0x8e:
       case 0x96:
-        push_text(Kind::bytes, take(read<uint64_t>()));
-        return true;
+        return push_text(Kind::bytes, take(read<uint64_t>()));
       default:
-        return false;
+        return container(op);
     }
   }
 
@@ -272,110 +254,94 @@ class Machine {
     return text;
   }
 
-  bool container(unsigned char op) {
+  void container(unsigned char op) {
     switch (op) {
       case ']':
       case ')':
       case '}':
       case 0x8f:
-        push(values_.add(op == ']'   ? Kind::list
-                         : op == ')' ? Kind::tuple
-                         : op == '}' ? Kind::dict
-                                     : Kind::set));
-        return true;
+        return push(values_.add(op == ']'   ? Kind::list
+                                : op == ')' ? Kind::tuple
+                                : op == '}' ? Kind::dict
+                                            : Kind::set));
       case 'l':
       case 't':
       case 0x91: {
         auto items = pop_to_mark();
-        push(values_.add(op == 'l'   ? Kind::list
-                         : op == 't' ? Kind::tuple
-                                     : Kind::set,
-                         std::move(items)));
-        return true;
+        return push(values_.add(op == 'l'   ? Kind::list
+                                : op == 't' ? Kind::tuple
+                                            : Kind::set,
+                                std::move(items)));
       }
       case 'd': {
         const auto items = pop_to_mark();
         const Id dict = values_.add(Kind::dict);
         extend(values_[dict], items);
-        push(dict);
-        return true;
+        return push(dict);
       }
       case 0x85:
       case 0x86:
       case 0x87: {
         std::vector<Id> items(op - 0x84u);
         for (auto it = items.rbegin(); it != items.rend(); ++it) *it = pop();
-        push(values_.add(Kind::tuple, std::move(items)));
-        return true;
+        return push(values_.add(Kind::tuple, std::move(items)));
       }
       case 'a': {
         const Id item = pop();
-        extend(container_below(Kind::list, Kind::set), {item});
-        return true;
+        return extend(container_below(Kind::list, Kind::set), {item});
       }
       case 'e':
       case 0x90: {
         const auto items = pop_to_mark();
-        extend(container_below(Kind::list, Kind::set), items);
-        return true;
+        return extend(container_below(Kind::list, Kind::set), items);
       }
       case 's': {
         const Id value = pop(), key = pop();
-        extend(container_below(Kind::dict, Kind::dict), {key, value});
-        return true;
+        return extend(container_below(Kind::dict, Kind::dict), {key, value});
       }
       case 'u': {
         const auto items = pop_to_mark();
-        extend(container_below(Kind::dict, Kind::dict), items);
-        return true;
+        return extend(container_below(Kind::dict, Kind::dict), items);
       }
       default:
-        return false;
+        return stack_or_memo(op);
     }
   }
 
-  bool stack_or_memo(unsigned char op) {
+  void stack_or_memo(unsigned char op) {
     switch (op) {
       case '(':
         if (marks_.size() >= kMostStack) broken("more marks", fmt::format("{}", kMostStack));
         marks_.push_back(stack_.size());
-        return true;
+        return;
       case '0':
         // If a mark is on top of the stack, this opcode drops the mark.
         if (!marks_.empty() && stack_.size() == marks_.back())
           marks_.pop_back();
         else
           pop();
-        return true;
+        return;
       case '1':
         pop_to_mark();
-        return true;
+        return;
       case '2':
-        push(top());
-        return true;
+        return push(top());
       case 'p':
-        memoize(parse<uint64_t>(line()));
-        return true;
+        return memoize(parse<uint64_t>(line()));
       case 'q':
-        memoize(read<uint8_t>());
-        return true;
+        return memoize(read<uint8_t>());
       case 'r':
-        memoize(read<uint32_t>());
-        return true;
+        return memoize(read<uint32_t>());
       case 0x94:
-        memoize(memo_.size());
-        return true;
+        return memoize(memo_.size());
       case 'g':
-        recall(parse<uint64_t>(line()));
-        return true;
+        return recall(parse<uint64_t>(line()));
       case 'h':
-        recall(read<uint8_t>());
-        return true;
+        return recall(read<uint8_t>());
       case 'j':
-        recall(read<uint32_t>());
-        return true;
+        return recall(read<uint32_t>());
       default:
-        return false;
+        return python(op);
     }
   }
 
@@ -398,53 +364,48 @@ class Machine {
     push(meaning_.call(values_, name, arguments));
   }
 
-  bool python(unsigned char op) {
+  void python(unsigned char op) {
     switch (op) {
       case 0x80:
         if (const int protocol = read<uint8_t>(); protocol > kHighestProtocol)
           broken(fmt::format("protocol {}", protocol), fmt::format("at most {}", kHighestProtocol));
-        return true;
+        return;
       case 0x95:
         read<uint64_t>();  // the length of a frame is not needed
-        return true;
+        return;
       case 'c': {
         const std::string_view module = line();
-        push_name(module, line());
-        return true;
+        return push_name(module, line());
       }
       case 0x93: {
         const Id name = pop(), module = pop();
         if (values_[name].kind != Kind::text || values_[module].kind != Kind::text)
           broken("a name that is no text", "one");
-        push_name(values_[module].text, values_[name].text);
-        return true;
+        return push_name(values_[module].text, values_[name].text);
       }
       case 'i': {
         const std::string_view module = line();
         push_name(module, line());
         const Id name = pop();
-        push(meaning_.call(values_, values_[name].text, values_.add(Kind::tuple, pop_to_mark())));
-        return true;
+        return push(
+            meaning_.call(values_, values_[name].text, values_.add(Kind::tuple, pop_to_mark())));
       }
       case 'R':
       case 0x81:
-        call();
-        return true;
+        return call();
       case 'b': {
         const Id state = pop();
         if (const Kind kind = values_[top()].kind; kind != Kind::dict && kind != Kind::tensor)
           broken(fmt::format("attributes of {}", to_string(kind)),
                  "attributes of a dict or tensor");
-        meaning_.build(values_, top(), state);
-        return true;
+        return meaning_.build(values_, top(), state);
       }
       case 'Q': {
         const Id id = pop();
-        push(meaning_.persistent(values_, id));
-        return true;
+        return push(meaning_.persistent(values_, id));
       }
       default:
-        return false;
+        broken(fmt::format("opcode 0x{:02x}", op), "one of plain data");
     }
   }
 
@@ -463,36 +424,11 @@ class Machine {
 }  // namespace
 
 const char* to_string(Kind kind) {
-  switch (kind) {
-    case Kind::none:
-      return "None";
-    case Kind::boolean:
-      return "a bool";
-    case Kind::integer:
-    case Kind::big:
-      return "an int";
-    case Kind::real:
-      return "a float";
-    case Kind::text:
-      return "a str";
-    case Kind::bytes:
-      return "bytes";
-    case Kind::list:
-      return "a list";
-    case Kind::tuple:
-      return "a tuple";
-    case Kind::set:
-      return "a set";
-    case Kind::dict:
-      return "a dict";
-    case Kind::name:
-      return "a name";
-    case Kind::storage:
-      return "a storage";
-    case Kind::tensor:
-      return "a tensor";
-  }
-  return "?";
+  static constexpr const char* kNames[] = {"None",   "a bool", "an int",    "an int",  "a float",
+                                           "a str",  "bytes",  "a list",    "a tuple", "a set",
+                                           "a dict", "a name", "a storage", "a tensor"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Kind::tensor) + 1);
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Id Values::add(Value value) {

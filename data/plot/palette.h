@@ -32,22 +32,9 @@ inline constexpr Palette kDark{0x14171a,
                                 0xe6e9ed, 0x8f5cff, 0x9a6a3c, 0xb4e61e, 0xff3db8, 0x2f7d4f}};
 
 inline constexpr uint32_t rgb(const Palette& palette, const Colour& colour) {
-  switch (colour.tone) {
-    case Tone::paper:
-      return palette.paper;
-    case Tone::text:
-      return palette.text;
-    case Tone::muted:
-      return palette.muted;
-    case Tone::grid:
-      return palette.grid;
-    case Tone::rule:
-      return palette.rule;
-    case Tone::wrong:
-      return palette.wrong;
-    case Tone::series:
-      break;
-  }
+  constexpr uint32_t Palette::*kTones[] = {&Palette::paper, &Palette::text, &Palette::muted,
+                                           &Palette::grid,  &Palette::rule, &Palette::wrong};
+  if (colour.tone != Tone::series) return palette.*kTones[static_cast<size_t>(colour.tone)];
   return palette.series[static_cast<size_t>(colour.series % kSeriesColours)];
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <string_view>
 
 #include "data/escape.h"
 #include "data/plot/palette.h"
@@ -21,22 +22,8 @@ std::string number(double value) {
 }
 
 std::string class_of(const Colour& colour) {
-  switch (colour.tone) {
-    case Tone::paper:
-      return "wp";
-    case Tone::text:
-      return "wt";
-    case Tone::muted:
-      return "wm";
-    case Tone::grid:
-      return "wg";
-    case Tone::rule:
-      return "wr";
-    case Tone::wrong:
-      return "wx";
-    case Tone::series:
-      break;
-  }
+  static constexpr const char* kTones[] = {"wp", "wt", "wm", "wg", "wr", "wx"};
+  if (colour.tone != Tone::series) return kTones[static_cast<size_t>(colour.tone)];
   return fmt::format("w{}", colour.series % kSeriesColours);
 }
 
@@ -73,42 +60,15 @@ std::vector<Point> polygon(Point at, int corners, double radius, double turn) {
 
 /// Widths of Helvetica in thousandths of its size, in four steps: the viewer's font is unknown, so
 /// layouts leave room anyway.
-double advance(unsigned char c) {
+double advance(char c) {
+  const auto one_of = [c](std::string_view characters) {
+    return characters.find(c) != std::string_view::npos;
+  };
   if (c >= '0' && c <= '9') return 0.556;
-  switch (c) {
-    case 'i':
-    case 'j':
-    case 'l':
-    case '\'':
-    case '|':
-      return 0.23;
-    case ' ':
-    case '.':
-    case ',':
-    case ':':
-    case ';':
-    case '!':
-    case '/':
-    case 'f':
-    case 't':
-    case 'r':
-    case 'I':
-    case '-':
-    case '(':
-    case ')':
-    case '[':
-    case ']':
-      return 0.31;
-    case 'm':
-    case 'w':
-    case 'M':
-    case 'W':
-    case '@':
-    case '%':
-      return 0.85;
-    default:
-      return c >= 'A' && c <= 'Z' ? 0.69 : 0.55;
-  }
+  if (one_of("ijl'|")) return 0.23;
+  if (one_of(" .,:;!/ftrI-()[]")) return 0.31;
+  if (one_of("mwMW@%")) return 0.85;
+  return c >= 'A' && c <= 'Z' ? 0.69 : 0.55;
 }
 
 }  // namespace
@@ -185,7 +145,7 @@ void SvgCanvas::text(Point at, const std::string& text, const TextStyle& style) 
 double SvgCanvas::text_width(const std::string& text, const TextStyle& style) const {
   double width = 0;
   for (const char c : text)
-    if ((c & 0xC0) != 0x80) width += advance(static_cast<unsigned char>(c));
+    if ((c & 0xC0) != 0x80) width += advance(c);
   return width * style.size * (style.bold ? 1.07 : 1.0);
 }
 

@@ -69,52 +69,33 @@ std::string csv_word(const std::string& text) {
 
 using ColumnKind = ModelColumn::Kind;
 
-const char* tip_of(ColumnKind kind) {
-  switch (kind) {
-    case ColumnKind::run:
-      return "the number of the training run in the store";
-    case ColumnKind::model:
-      return "the model's number in its run";
-    case ColumnKind::hyperparameter:
-      return "a hyperparameter that is not the same for all models";
-    case ColumnKind::fold:
-      return "the fold whose rows validate this model";
-    case ColumnKind::status:
-      return "trained, or why the model ended before the others; running while the run goes on";
-    case ColumnKind::best:
-      return "the best value that the model had at any evaluation";
-    case ColumnKind::at:
-      return "the training step of the best value";
-    case ColumnKind::last:
-      return "the value at the model's last evaluation";
-    case ColumnKind::spread:
-      return "standard deviation of the best values of the models with these hyperparameters, "
-             "pruned ones left out";
-    case ColumnKind::alike:
-      return "how many models with these hyperparameters were not pruned";
-  }
-  return "";
-}
-
 std::vector<ModelColumn> columns_of(const TrainingView& view) {
   std::vector<ModelColumn> columns;
-  const auto add = [&](ColumnKind kind, const std::string& title, const std::string& key = "") {
-    columns.push_back({kind, key, title, tip_of(kind)});
+  const auto add = [&](ColumnKind kind, const std::string& title, const char* tip,
+                       const std::string& key = "") {
+    columns.push_back({kind, key, title, tip});
   };
-  if (view.runs.size() > 1) add(ColumnKind::run, "run");
-  add(ColumnKind::model, "model");
-  for (const std::string& key : view.differing) add(ColumnKind::hyperparameter, key, key);
+  if (view.runs.size() > 1)
+    add(ColumnKind::run, "run", "the number of the training run in the store");
+  add(ColumnKind::model, "model", "the model's number in its run");
+  for (const std::string& key : view.differing)
+    add(ColumnKind::hyperparameter, key, "a hyperparameter that is not the same for all models",
+        key);
   const bool folds = std::any_of(view.runs.begin(), view.runs.end(), [](const auto& run) {
     return std::any_of(run->models.begin(), run->models.end(),
                        [](const ModelReport& m) { return m.fold >= 0; });
   });
-  if (folds) add(ColumnKind::fold, "fold");
-  add(ColumnKind::status, "status");
-  add(ColumnKind::best, "best " + view.compared);
-  add(ColumnKind::at, "at step");
-  add(ColumnKind::last, "last " + view.compared);
-  add(ColumnKind::spread, "± of seeds");
-  add(ColumnKind::alike, "n");
+  if (folds) add(ColumnKind::fold, "fold", "the fold whose rows validate this model");
+  add(ColumnKind::status, "status",
+      "trained, or why the model ended before the others; running while the run goes on");
+  add(ColumnKind::best, "best " + view.compared,
+      "the best value that the model had at any evaluation");
+  add(ColumnKind::at, "at step", "the training step of the best value");
+  add(ColumnKind::last, "last " + view.compared, "the value at the model's last evaluation");
+  add(ColumnKind::spread, "± of seeds",
+      "standard deviation of the best values of the models with these hyperparameters, pruned ones "
+      "left out");
+  add(ColumnKind::alike, "n", "how many models with these hyperparameters were not pruned");
   return columns;
 }
 
