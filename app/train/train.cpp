@@ -89,8 +89,7 @@ class Run {
             "with",
             printable(options.save), run_.n(), state_.models.size());
       const std::string& file = saved->tensors_in.empty() ? options.save : saved->tensors_in;
-      TrainerState from = merged_ ? merge_tensors(saved->parts, *trainer_, &state_)
-                                  : load_models(*saved, file, run_, *trainer_, &state_);
+      TrainerState from = load_models(*saved, file, run_, *trainer_, &state_);
       from.plan = saved->plan;
       trainer_->load_state(from);
       for (size_t m = 0; m < state_.models.size(); ++m)  // a run at its end is made longer

@@ -1,7 +1,5 @@
 #include "app/train/run/merge.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -167,23 +165,6 @@ SavedRun put_together(const std::vector<SavedPart>& parts) {
   return whole;
 }
 
-/// Concatenates the tensors of all parts along the models, to the dimensions of `like`. A tensor
-/// that the models of a part share is repeated. `counts`: models of each part.
-Tensor joined(const Tensors& of_parts, const std::vector<int64_t>& counts, const Tensor& like) {
-  Tensors rows;
-  for (size_t k = 0; k < of_parts.size(); ++k) {
-    const Tensor& t = of_parts[k];
-    if (t.dim() == like.dim()) {
-      rows.push_back(t);
-      continue;
-    }
-    Sizes sizes = t.sizes().vec();
-    sizes.insert(sizes.begin(), counts[k]);
-    rows.push_back(t.unsqueeze(0).expand(sizes));
-  }
-  return at::cat(rows);
-}
-
 }  // namespace
 
 std::string renumbered(const std::string& text, int64_t first) {
@@ -267,42 +248,6 @@ SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOp
   for (std::string& note : state.check_notes) note = renumbered(note, -first);
   if (first > 0) state.check_notes_left_out = 0;
   return own;
-}
-
-TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,
-                           TrainState* state) {
-  const std::string weight = "weight.";
-  std::vector<TrainerState> trainers;
-  std::vector<TrainState> states(folders.size());
-  std::vector<int64_t> counts;
-  for (size_t k = 0; k < folders.size(); ++k) {
-    trainers.push_back(load_trainer_state(folders[k], &states[k]));
-    counts.push_back(states[k].loss_sum.numel());
-  }
-  TrainerState merged;
-  merged.step = state->step;
-  for (const auto& [name, like] : whole.state().tensors) {
-    Tensors all;
-    for (const TrainerState& t : trainers) all.push_back(t.tensors.at(name));
-    const bool shared = name.rfind(weight, 0) == 0 && whole.shared(name.substr(weight.size()));
-    merged.tensors[name] = shared ? all.front() : joined(all, counts, like);
-  }
-  Tensors sums;
-  for (const TrainState& s : states) sums.push_back(s.loss_sum);
-  state->loss_sum = at::cat(sums);
-  if (std::all_of(states.begin(), states.end(), [](const auto& s) { return s.best.empty(); }))
-    return merged;
-  for (const auto& [name, like] : whole.weights()) {
-    Tensors all;
-    for (size_t k = 0; k < states.size(); ++k) {
-      // If no model of a part has a best evaluation, its last weights are taken.
-      const auto best = states[k].best.find(name);
-      all.push_back(best == states[k].best.end() ? trainers[k].tensors.at(weight + name)
-                                                 : best->second);
-    }
-    state->best[name] = whole.shared(name) ? all.front() : joined(all, counts, like);
-  }
-  return merged;
 }
 
 }  // namespace wide

@@ -5,7 +5,7 @@ namespace wide {
 
 /// The run whose parts (`train --part`) are in `folders`, as one process would have saved it at its
 /// end. Throws Error unless the folders hold all parts of one run, each once and complete. Needs no
-/// LibTorch: the result's `parts` names the folders, in order, from which tensors are read later.
+/// LibTorch: the result's `parts` names the folders, in order, whose tensors `load_models` joins.
 SavedRun merge_runs(const std::vector<std::string>& folders);
 
 /// The same for the slices of MPI ranks, all saved after the same step, which need not be the last.
@@ -17,9 +17,5 @@ SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOp
 
 /// Renumbers the model in "model 2 stopped ...": a part's first model is number `first` of all.
 std::string renumbered(const std::string& text, int64_t first);
-
-/// Joins the tensors of the parts to those of `whole`; fills in the tensors of `state` too.
-TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,
-                           TrainState* state);
 
 }  // namespace wide

@@ -235,25 +235,6 @@ SavedRun read_saved_run(const std::string& folder) {
   return run;
 }
 
-TrainerState load_trainer_state(const std::string& folder, TrainState* state) {
-  const std::string path = (fs::path(folder) / kRunState).string();
-  TrainerState trainer;
-  const std::string best = kBestTensors;
-  for (auto& [name, tensor] : load_tensors(path)) {
-    const Tensor own = tensor.clone();
-    if (name.rfind("normalize.", 0) == 0)
-      continue;
-    else if (name.rfind(best, 0) == 0)
-      state->best[name.substr(best.size())] = own;
-    else if (name == kLossSum)
-      state->loss_sum = own;
-    else
-      trainer.tensors[name] = own;
-  }
-  trainer.step = state->step;
-  return trainer;
-}
-
 RunFile load_run_file(const std::string& folder) {
   const std::string path = (fs::path(folder) / kRunState).string();
   RunFile file;

@@ -66,9 +66,6 @@ struct SavedRun {
 /// Throws Error for a folder without a run.
 SavedRun read_saved_run(const std::string& folder);
 
-/// Loads the tensors of a run's file: returns the trainer's, and fills in those of `state`.
-TrainerState load_trainer_state(const std::string& folder, TrainState* state);
-
 /// A run's file as it is: tensors by name, and the metadata.
 struct RunFile {
   std::map<std::string, Tensor> tensors;
@@ -79,6 +76,8 @@ void save_run_file(const std::string& folder, const RunFile& file);
 /// Prefixes of tensors in the file: weights of each model's best evaluation, and current weights.
 inline constexpr const char* kBestTensors = "best.";
 inline constexpr const char* kWeightTensors = "weight.";
+/// And of the statistics of normalisation.
+inline constexpr const char* kNormalizeTensors = "normalize.";
 /// Name of the tensor with the sums of losses.
 inline constexpr const char* kLossSum = "loss_sum";
 /// Key of the metadata with options and state.

@@ -45,22 +45,67 @@ bool is_own_normalization(const Prepared& run, const std::string& name) {
                      [&](const Normalization& n) { return n.by_model && n.input == input; });
 }
 
+/// The tensors of files of some models each, joined along the models.
+std::map<std::string, Tensor> joined(const std::vector<RunFile>& files, const Prepared& run) {
+  std::map<std::string, Tensor> all;
+  std::set<std::string> names;
+  for (const RunFile& file : files)
+    for (const auto& [name, tensor] : file.tensors) names.insert(name);
+  for (const std::string& name : names) {
+    Tensors rows;
+    bool shared = true;
+    const int64_t dims = own_dims(run, name);
+    for (const RunFile& file : files) {
+      // If no model of a slice has a best evaluation, its current weights are taken.
+      const auto at = file.tensors.find(name);
+      const Tensor& t = at != file.tensors.end()
+                            ? at->second
+                            : file.tensors.at(kWeightTensors + after(kBestTensors, name));
+      shared = shared && t.dim() == dims && (rows.empty() || at::equal(t, rows.front()));
+      rows.push_back(t);
+    }
+    if (shared || (name.starts_with(kNormalizeTensors) && !is_own_normalization(run, name))) {
+      all[name] = rows.front();
+      continue;
+    }
+    for (size_t k = 0; k < rows.size(); ++k) {
+      if (rows[k].dim() != dims) continue;
+      Sizes sizes = rows[k].sizes().vec();
+      sizes.insert(sizes.begin(), files[k].tensors.at(kLossSum).numel());
+      rows[k] = rows[k].unsqueeze(0).expand(sizes);
+    }
+    all[name] = at::cat(rows);
+  }
+  return all;
+}
+
 }  // namespace
 
 TrainerState load_models(const SavedRun& saved, const std::string& folder, const Prepared& run,
                          const Trainer& trainer, TrainState* state) {
+  std::vector<RunFile> files;
+  for (const std::string& part : saved.parts) files.push_back(load_run_file(part));
+  const std::map<std::string, Tensor> all =
+      files.empty() ? load_run_file(folder).tensors : joined(files, run);
   TrainState of_file = *state;
-  const TrainerState from = load_trainer_state(folder, &of_file);
+  std::map<std::string, Tensor> from;  // the trainer's
+  for (const auto& [name, tensor] : all) {
+    if (const std::string best = after(kBestTensors, name); !best.empty())
+      of_file.best[best] = tensor;
+    else if (name == kLossSum)
+      of_file.loss_sum = tensor;
+    else if (!name.starts_with(kNormalizeTensors))
+      from[name] = tensor;
+  }
   TrainerState own = trainer.state();
   for (auto& [name, like] : own.tensors) {
-    const auto there = from.tensors.find(name);
-    if (there == from.tensors.end()) continue;  // the trainer reports that it is missing
+    const auto there = from.find(name);
+    if (there == from.end()) continue;  // the trainer reports that it is missing
     const int64_t dims = own_dims(run, name);
     like = fitted(there->second, there->second.dim() == dims, saved.first_model, like,
                   like.dim() == dims);
   }
-  for (const auto& [name, tensor] : from.tensors)
-    if (!own.tensors.count(name)) own.tensors[name] = tensor;
+  own.tensors.insert(from.begin(), from.end());  // those that it does not know
   own.step = state->step;
   state->loss_sum =
       of_file.loss_sum.slice(0, saved.first_model, saved.first_model + run.n()).clone();
@@ -81,34 +126,7 @@ TrainState save_slices(const std::vector<std::string>& slices, const Prepared& r
   for (const std::string& slice : slices) files.push_back(load_run_file(slice));
   RunFile out;
   out.metadata = files.front().metadata;
-  std::set<std::string> names;
-  for (const RunFile& file : files)
-    for (const auto& [name, tensor] : file.tensors) names.insert(name);
-  for (const std::string& name : names) {
-    Tensors rows;
-    bool shared = true;
-    const int64_t dims = own_dims(run, name);
-    for (const RunFile& file : files) {
-      // If no model of a slice has a best evaluation, its current weights are taken.
-      const auto at = file.tensors.find(name);
-      const Tensor& t = at != file.tensors.end()
-                            ? at->second
-                            : file.tensors.at(kWeightTensors + after(kBestTensors, name));
-      shared = shared && t.dim() == dims && (rows.empty() || at::equal(t, rows.front()));
-      rows.push_back(t);
-    }
-    if (shared || (name.rfind("normalize.", 0) == 0 && !is_own_normalization(run, name))) {
-      out.tensors[name] = rows.front();
-      continue;
-    }
-    for (size_t k = 0; k < rows.size(); ++k) {
-      if (rows[k].dim() != dims) continue;
-      Sizes sizes = rows[k].sizes().vec();
-      sizes.insert(sizes.begin(), files[k].tensors.at(kLossSum).numel());
-      rows[k] = rows[k].unsqueeze(0).expand(sizes);
-    }
-    out.tensors[name] = at::cat(rows);
-  }
+  out.tensors = joined(files, run);
   Json head = Json::parse(out.metadata.at(kRunHead));
   std::vector<int64_t> groups;
   for (size_t i = 0; i < run.everyone.size(); ++i)

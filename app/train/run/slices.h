@@ -8,7 +8,7 @@
 namespace wide {
 
 /// The slices of `saved`'s tensors that belong to the models of `trainer`; fills in those of
-/// `state` too.
+/// `state` too. They lie in `folder`, or in the folders of its parts, which are joined.
 TrainerState load_models(const SavedRun& saved, const std::string& folder, const Prepared& run,
                          const Trainer& trainer, TrainState* state);
 
