@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
+#include "engine/error.h"
 
 namespace wide {
 
@@ -18,24 +23,52 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
     same_order, drop_last, metrics, monitor, eval_every, patience, min_delta, prune, save, log,
     no_save, save_every, keep, dtype, device, threads, exact, check)
 
-namespace {
+// The file of a run has its state as these fields.
 
-/// JSON's null stands for NaN.
-double number(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
+/// Of fields that files of the first versions lack.
+static constexpr FieldRule kNewer{.presence = Presence::later};
 
-std::vector<double> numbers(const Json& json) {
-  std::vector<double> all;
-  for (const Json& one : json) all.push_back(number(one));
-  return all;
+static void describe(Fields& fields, ModelState& model) {
+  fields.add("status", model.status);
+  fields.add("at_step", model.at_step);
+  double best = model.best.value_or(std::nan(""));
+  fields.add("best", best);
+  if (fields.fills()) model.best = std::isnan(best) ? std::nullopt : std::optional(best);
+  fields.add("best_step", model.best_step);
+  fields.add("without_better", model.without_better);
+  fields.add("skipped", model.skipped, kNewer);
+  fields.add("skipped_since", model.skipped_since, kNewer);
+  fields.add("at_best", model.at_best);
+  fields.add("last", model.last);
+  fields.add("test", model.test);
 }
 
-std::map<std::string, double> named(const Json& json) {
-  std::map<std::string, double> all;
-  for (const auto& [key, value] : json.items()) all[key] = number(value);
-  return all;
+static void describe(Fields& fields, Evaluated& row) {
+  fields.add("step", row.step);
+  fields.add("epoch", row.epoch);
+  fields.add("seconds", row.seconds);
+  fields.add("wall_s", row.wall_s, kNewer);
+  fields.add("train_loss", row.train_loss);
+  fields.add("values", row.values);
 }
 
-}  // namespace
+static void describe(Fields& fields, Event& event) {
+  fields.add("step", event.step);
+  fields.add("model", event.model);
+  fields.add("what", event.what);
+}
+
+static void describe(Fields& fields, TrainState& state) {
+  fields.add("step", state.step);
+  fields.add("seconds", state.seconds);
+  fields.add("loss_steps", state.loss_steps);
+  fields.add("run", state.run);
+  fields.add("models", state.models);
+  fields.add("history", state.history);
+  fields.add("events", state.events);
+  fields.add("check_notes", state.check_notes, kNewer);
+  fields.add("check_notes_left_out", state.check_notes_left_out, kNewer);
+}
 
 std::vector<int64_t> answering_models(const std::vector<ModelState>& models) {
   const bool any_best = std::any_of(models.begin(), models.end(),
@@ -60,75 +93,16 @@ std::string left_out_text(const std::vector<ModelState>& models) {
   return parts.empty() ? "" : fmt::format("{} left out", fmt::join(parts, " and "));
 }
 
-Json to_json(const TrainState& state) {
-  Json j = {{"step", state.step},
-            {"seconds", state.seconds},
-            {"loss_steps", state.loss_steps},
-            {"run", state.run},
-            {"models", Json::array()},
-            {"history", Json::array()},
-            {"events", Json::array()},
-            {"check_notes", state.check_notes},
-            {"check_notes_left_out", state.check_notes_left_out}};
-  for (const ModelState& m : state.models)
-    j["models"].push_back({{"status", m.status},
-                           {"at_step", m.at_step},
-                           {"best", m.best ? Json(*m.best) : Json(nullptr)},
-                           {"best_step", m.best_step},
-                           {"without_better", m.without_better},
-                           {"skipped", m.skipped},
-                           {"skipped_since", m.skipped_since},
-                           {"at_best", m.at_best},
-                           {"last", m.last},
-                           {"test", m.test}});
-  for (const Evaluated& e : state.history)
-    j["history"].push_back({{"step", e.step},
-                            {"epoch", e.epoch},
-                            {"seconds", e.seconds},
-                            {"wall_s", e.wall_s},
-                            {"train_loss", e.train_loss},
-                            {"values", e.values}});
-  for (const Event& e : state.events)
-    j["events"].push_back({{"step", e.step}, {"model", e.model}, {"what", e.what}});
-  return j;
-}
+Json to_json(const TrainState& state) { return fields_json(state); }
 
 TrainState state_of(const Json& json) {
   TrainState state;
-  state.step = json.at("step");
-  state.seconds = json.at("seconds");
-  state.loss_steps = json.at("loss_steps");
-  state.run = json.at("run");
-  for (const Json& m : json.at("models")) {
-    ModelState model;
-    model.status = m.at("status");
-    model.at_step = m.at("at_step");
-    if (!m.at("best").is_null()) model.best = m.at("best").get<double>();
-    model.best_step = m.at("best_step");
-    model.without_better = m.at("without_better");
-    model.skipped = m.value("skipped", int64_t{0});  // not in files of the first versions
-    model.skipped_since = m.value("skipped_since", int64_t{0});
-    model.at_best = named(m.at("at_best"));
-    model.last = named(m.at("last"));
-    model.test = named(m.at("test"));
-    state.models.push_back(std::move(model));
+  try {
+    read_fields(json, "run", UnknownFields::ignored,
+                [&](Fields& fields) { describe(fields, state); });
+  } catch (const Error& e) {
+    throw std::invalid_argument(e.what());
   }
-  for (const Json& e : json.at("history")) {
-    Evaluated row;
-    row.step = e.at("step");
-    row.epoch = e.at("epoch");
-    row.seconds = e.at("seconds");
-    row.wall_s = e.value("wall_s", 0.0);  // not in files of the first versions
-    row.train_loss = numbers(e.at("train_loss"));
-    for (const auto& [metric, values] : e.at("values").items())
-      row.values[metric] = numbers(values);
-    state.history.push_back(std::move(row));
-  }
-  for (const Json& e : json.at("events"))
-    state.events.push_back({e.at("step"), e.at("model"), e.at("what")});
-  // Not in files of the first versions.
-  state.check_notes = json.value("check_notes", std::vector<std::string>());
-  state.check_notes_left_out = json.value("check_notes_left_out", int64_t{0});
   return state;
 }
 
