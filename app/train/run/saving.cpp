@@ -10,9 +10,9 @@
 #include "data/bytes/json_depth.h"
 #include "data/bytes/new_file.h"
 #include "data/bytes/part_file.h"
-#include "data/escape.h"
 #include "data/reports/run/run_fields.h"
 #include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -168,28 +168,22 @@ void RunFolder::save_split(const Prepared& run) const {
 
 void RunFolder::save_models(const Prepared& run, const TrainState& state) const {
   if (!exists()) return;
-  std::vector<std::string> head{"model",     "name",       "config",      "fold",
-                                "seed.init", "seed.order", "seed.dropout"};
+  ReportTable table({"model", "name", "config", "fold", "seed.init", "seed.order", "seed.dropout"});
+  std::vector<std::string>& head = table.head;
   for (const auto& [key, value] : run.configurations.models[0].hyper) head.push_back(key);
   for (const auto& [key, value] : run.configurations.models[0].labels) head.push_back(key);
   for (const char* more : {"status", "at_step", "best_step"}) head.emplace_back(more);
   for (const WantedMetric& metric : run.metrics) head.push_back("best." + metric.name);
-  std::string text;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    for (size_t i = 0; i < cells.size(); ++i) text += (i ? "," : "") + csv_cell(cells[i]);
-    text += "\n";
-  };
-  line(head);
   for (size_t i = 0; i < run.configurations.models.size(); ++i) {
     const ModelSettings& m = run.configurations.models[i];
     const ModelState& s = state.models[i];
-    std::vector<std::string> cells{std::to_string(i),
-                                   m.name,
-                                   std::to_string(m.config),
-                                   m.fold < 0 ? "" : std::to_string(m.fold),
-                                   std::to_string(m.seed_init),
-                                   std::to_string(m.seed_order),
-                                   std::to_string(m.seed_dropout)};
+    std::vector<TableCell> cells{std::to_string(i),
+                                 m.name,
+                                 std::to_string(m.config),
+                                 m.fold < 0 ? "" : std::to_string(m.fold),
+                                 std::to_string(m.seed_init),
+                                 std::to_string(m.seed_order),
+                                 std::to_string(m.seed_dropout)};
     for (const auto& [key, value] : m.hyper) cells.push_back(number_text(value));
     for (const auto& [key, value] : m.labels) cells.push_back(value);
     cells.push_back(s.status);
@@ -197,9 +191,9 @@ void RunFolder::save_models(const Prepared& run, const TrainState& state) const 
     cells.push_back(s.best ? std::to_string(s.best_step) : "");
     for (const WantedMetric& metric : run.metrics)
       cells.push_back(s.at_best.count(metric.name) ? number_text(s.at_best.at(metric.name)) : "");
-    line(cells);
+    table.rows.push_back(std::move(cells));
   }
-  write_file(file("models.csv"), text);
+  write_file(file("models.csv"), table.csv());
 }
 
 SavedRun read_saved_run(const std::string& folder) {

@@ -9,20 +9,6 @@
 namespace wide::markdown_report {
 namespace {
 
-std::string table_text(const ReportTable& table) {
-  std::string out = "|";
-  for (const std::string& name : table.head) out += " " + name + " |";
-  out += "\n|";
-  for (const bool right : table.right) out += right ? "---:|" : "---|";
-  out += "\n";
-  for (const auto& row : table.rows) {
-    out += "|";
-    for (const TableCell& cell : row) out += " " + markdown_escape(cell.text) + " |";
-    out += "\n";
-  }
-  return out + "\n";
-}
-
 /// A code block, with a fence longer than any in the text.
 std::string code(const std::string& text) {
   size_t longest = 2, run = 0;
@@ -39,21 +25,21 @@ std::string text(const SweepReport& report, const FigureOptions&) {
                                 report.cases.size(), markdown_escape(report.state),
                                 markdown_escape(report.environment.date));
   if (!report.command.empty()) out += code(report.command);
-  out += "## Summary\n\n" + table_text(summary_table(report));
+  out += "## Summary\n\n" + summary_table(report).markdown();
   if (const std::string text = disturbed_text(report.cases); !text.empty())
     out += markdown_escape(text) + "\n\n";
   for (const auto& cases : target_groups(report.cases)) {
     out += fmt::format("## {}\n\n{}\n\n{}", markdown_escape(cases.front().target),
-                       markdown_escape(common_text(cases)), table_text(timing_table(cases)));
-    out += table_text(crossover_table(cases));
+                       markdown_escape(common_text(cases)), timing_table(cases).markdown());
+    out += crossover_table(cases).markdown();
     const ReportTable reasons = reason_table(cases);
-    if (!reasons.rows.empty()) out += table_text(reasons);
+    if (!reasons.rows.empty()) out += reasons.markdown();
   }
   out += "## Environment\n\n";
   for (const Environment* machine : machines_of(report)) {
     if (const std::string heading = machine_heading(report, *machine); !heading.empty())
       out += "### " + markdown_escape(heading) + "\n\n";
-    out += table_text(environment_table(*machine));
+    out += environment_table(*machine).markdown();
   }
   for (const std::string& change : report.changes) out += "- " + markdown_escape(change) + "\n";
   return out;

@@ -80,17 +80,7 @@ ReportTable models_table(const RunReport& run) {
   return models_table(models);
 }
 
-std::string run_csv(const RunReport& run) {
-  const ReportTable table = models_table(run);
-  std::string text;
-  for (size_t i = 0; i < table.head.size(); ++i) text += (i ? "," : "") + csv_cell(table.head[i]);
-  text += "\n";
-  for (const auto& row : table.rows) {
-    for (size_t i = 0; i < row.size(); ++i) text += (i ? "," : "") + csv_cell(row[i].text);
-    text += "\n";
-  }
-  return text;
-}
+std::string run_csv(const RunReport& run) { return models_table(run).csv(); }
 
 std::string run_junit(const RunReport& run) {
   size_t failures = 0;

@@ -9,11 +9,12 @@ namespace {
 
 constexpr double kMb = 1024.0 * 1024.0;
 
-Cells attention_cells(const SuiteRow& row, const std::string& form) {
+std::vector<TableCell> attention_cells(const SuiteRow& row, const std::string& form) {
   const SuiteCell forward = row.cell("forward", form), both = row.cell("backward", form);
   const bool ran = row.cells.count("backward") > 0;
-  Cells cells{fmt::format("{}", row.axis("B")), fmt::format("{}", row.axis("T")),
-              fmt::format("{}", row.axis("D")), form == "compiled" ? "True" : "False"};
+  std::vector<TableCell> cells{fmt::format("{}", row.axis("B")), fmt::format("{}", row.axis("T")),
+                               fmt::format("{}", row.axis("D")),
+                               std::string(form == "compiled" ? "True" : "False")};
   cells.push_back(forward.ok() ? ms(forward.mean_ms) : "");
   cells.push_back(forward.ok() ? ms(forward.std_ms) : "");
   // The time of the backward pass is that of both passes less that of the forward pass.
@@ -33,12 +34,11 @@ void add_attention(const SweepReport& report, const std::vector<SuiteRow>& all, 
     return std::string("attention-grid") + (row.axis("causal") ? "-causal" : "") + suffix(row);
   };
   for (const auto& [name, rows] : files_of(all, key)) {
-    SuiteTable table{
-        {"batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms", "forward_std_ms",
-         "backward_mean_ms", "backward_std_ms", "total_mean_ms", "peak_memory_mb", "status"},
-        {}};
-    SuiteTable speedups{
-        {"d_model", "seq_len", "forward", "forward and backward", "memory", "samples"}, {}};
+    ReportTable table({"batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms",
+                       "forward_std_ms", "backward_mean_ms", "backward_std_ms", "total_mean_ms",
+                       "peak_memory_mb", "status"});
+    ReportTable speedups(
+        {"d_model", "seq_len", "forward", "forward and backward", "memory", "samples"});
     std::set<int64_t> widths;
     for (const SuiteRow& row : rows) {
       for (const char* form : {"vanilla", "compiled"})

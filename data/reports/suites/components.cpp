@@ -43,9 +43,8 @@ void add_components(const SweepReport& report, const std::vector<SuiteRow>& all,
                     std::string* page) {
   const auto key = [](const SuiteRow& row) { return "components" + suffix(row); };
   for (const auto& [name, rows] : files_of(all, key)) {
-    SuiteTable table{
-        {"component", "form", "time_ms", "std_ms", "samples_per_s", "speedup", "error", "status"},
-        {}};
+    ReportTable table(
+        {"component", "form", "time_ms", "std_ms", "samples_per_s", "speedup", "error", "status"});
     std::string why;
     for (const SuiteRow& row : rows) {
       const SuiteCell naive = row.cell("forward", "vanilla");

@@ -2,44 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "data/bytes/csv.h"
-#include "data/escape.h"
 #include "data/plot/scale.h"
 #include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 #include "engine/program/registry.h"
 
 namespace wide {
-namespace {
-
-std::string csv_line(const Cells& cells) {
-  std::string out;
-  for (size_t i = 0; i < cells.size(); ++i) out += (i == 0 ? "" : ",") + csv_cell(cells[i]);
-  return out + "\n";
-}
-
-}  // namespace
 
 bool add_suite(Suite suite) { return enter(std::move(suite), &Suite::preset); }
 const std::vector<Suite>& suites() { return registry<Suite>(); }
-
-std::string SuiteTable::csv() const {
-  std::string out = csv_line(head);
-  for (const Cells& row : rows) out += csv_line(row);
-  return out;
-}
-
-std::string SuiteTable::markdown() const {
-  std::string out = "|";
-  for (const std::string& name : head) out += " " + markdown_escape(name) + " |";
-  out += "\n|";
-  for (size_t i = 0; i < head.size(); ++i) out += "---|";
-  for (const Cells& row : rows) {
-    out += "\n|";
-    for (const std::string& cell : row) out += " " + markdown_escape(cell) + " |";
-  }
-  return out + "\n\n";
-}
 
 std::string ms(double value) { return fmt::format("{:.4f}", value); }
 std::string times(double value) { return fmt::format("{:.3f}", value); }

@@ -7,6 +7,7 @@
 
 #include "data/reports/suites/suite_rows.h"
 #include "data/reports/suites/suites.h"
+#include "data/reports/sweep/report_tables.h"
 
 // Shared by the suites. Each suite is one file, which writes the CSV files, tables and plots of one
 // preset.
@@ -25,15 +26,6 @@ bool add_suite(Suite suite);
 const std::vector<Suite>& suites();
 
 using Cells = std::vector<std::string>;
-
-/// A table of texts, as a CSV file and as Markdown.
-struct SuiteTable {
-  Cells head;
-  std::vector<Cells> rows;
-
-  std::string csv() const;
-  std::string markdown() const;
-};
 
 /// Milliseconds ("1.2345"), and a ratio ("3.210"), as tables show them.
 std::string ms(double value);

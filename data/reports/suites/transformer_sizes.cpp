@@ -60,17 +60,18 @@ void add_transformers(const SweepReport& report, const std::vector<SuiteRow>& al
       {"forward", "forward"}, {"fwd_bwd", "backward"}, {"full_step", "step"}};
   const auto key = [](const SuiteRow& row) { return "transformer-sizes" + suffix(row); };
   for (const auto& [name, rows] : files_of(all, key)) {
-    SuiteTable table{{"model_size", "context_length", "num_params", "num_params_millions"}, {}};
+    ReportTable table({"model_size", "context_length", "num_params", "num_params_millions"});
     const bool peer = forms_of(rows).front() == "torch.compile";
     for (const auto& [column, phase] : phases)
       for (const char* what : {"_vanilla_ms", "_compiled_ms", "_speedup"})
         table.head.push_back(column + what);
-    SuiteTable peers{
-        {"model_size", "context_length", "phase", "torch.compile ms", "compiled over it"}, {}};
+    ReportTable peers(
+        {"model_size", "context_length", "phase", "torch.compile ms", "compiled over it"});
     for (const SuiteRow& row : rows) {
       const int64_t parameters = parameters_of(row);
-      Cells cells{size_name(row), fmt::format("{}", row.axis("T")), fmt::format("{}", parameters),
-                  fmt::format("{:.2f}", double(parameters) * 1e-6)};
+      std::vector<TableCell> cells{size_name(row), fmt::format("{}", row.axis("T")),
+                                   fmt::format("{}", parameters),
+                                   fmt::format("{:.2f}", double(parameters) * 1e-6)};
       for (const auto& [column, phase] : phases) {
         const SuiteCell vanilla = row.cell(phase, "vanilla"),
                         compiled = row.cell(phase, "compiled");

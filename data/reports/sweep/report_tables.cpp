@@ -63,7 +63,7 @@ void flatten(const nlohmann::ordered_json& json, const std::string& name, Report
   const std::string text = json.is_null()     ? "unknown"
                            : json.is_string() ? json.get<std::string>()
                                               : json.dump();
-  table->rows.push_back({{name, {}}, {text, {}}});
+  table->rows.push_back({name, text});
 }
 
 /// Cases that may share a row, by machine.
@@ -76,6 +76,46 @@ std::vector<std::vector<Case>> machine_groups(const std::vector<Case>& cases, co
 }
 
 }  // namespace
+
+ReportTable::ReportTable(std::vector<std::string> names, const std::set<std::string>& of_numbers)
+    : head(std::move(names)) {
+  for (const std::string& name : head) right.push_back(of_numbers.count(name) > 0);
+}
+
+void ReportTable::leave_out(const std::string& name) {
+  const auto place = std::find(head.begin(), head.end(), name) - head.begin();
+  head.erase(head.begin() + place);
+  right.erase(right.begin() + place);
+  for (auto& row : rows) row.erase(row.begin() + place);
+}
+
+std::string ReportTable::csv() const {
+  std::string out;
+  const auto add = [&](size_t i, const std::string& cell) {
+    out += (i ? "," : "") + csv_cell(cell);
+  };
+  for (size_t i = 0; i < head.size(); ++i) add(i, head[i]);
+  for (const auto& row : rows) {
+    out += "\n";
+    for (size_t i = 0; i < row.size(); ++i) add(i, row[i].text);
+  }
+  return out + "\n";
+}
+
+std::string ReportTable::markdown() const {
+  std::string out = "|", rule = "\n|";
+  for (size_t i = 0; i < head.size(); ++i) {
+    out += " " + markdown_escape(head[i]) + " |";
+    rule += i < right.size() && right[i] ? "---:|" : "---|";
+  }
+  out += rule + "\n";
+  for (const auto& row : rows) {
+    out += "|";
+    for (const TableCell& cell : row) out += " " + markdown_escape(cell.text) + " |";
+    out += "\n";
+  }
+  return out + "\n";
+}
 
 std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases) {
   std::vector<std::vector<Case>> groups;
@@ -97,75 +137,50 @@ std::string common_text(const std::vector<Case>& cases) {
 }
 
 ReportTable timing_table(const std::vector<Case>& cases) {
-  ReportTable table{{"N", "shape"}, {true, false}, {}};
-  const auto column = [&](const char* name, bool right) {
-    table.head.push_back(name);
-    table.right.push_back(right);
-  };
-  std::vector<Trait> traits;
-  for (const Trait& trait : kTraits)
-    if (!shared(trait, cases)) traits.push_back(trait);
-  for (const Trait& trait : traits) column(trait.name, false);
-  for (const char* name : {"strategy", "kind", "status"}) column(name, false);
-  for (const char* name : {"median", "q1", "q3", "over loop", "over best baseline"})
-    column(name, true);
-  column("verdict", false);
-  for (const char* name : {"max error", "allowed"}) column(name, true);
-  const bool disturbed = std::any_of(cases.begin(), cases.end(), is_disturbed);
-  if (disturbed) column("disturbed", true);
+  ReportTable table({"N", "shape", "device", "dtype", "mode", "phase", "machine", "strategy",
+                     "kind", "status", "median", "q1", "q3", "over loop", "over best baseline",
+                     "verdict", "max error", "allowed", "disturbed"},
+                    {"N", "median", "q1", "q3", "over loop", "over best baseline", "max error",
+                     "allowed", "disturbed"});
   for (const Case& c : cases) {
     const auto add = [&](const Timing& t, const std::string& name, const Trial* trial) {
-      std::vector<TableCell> row = {number(c.n), {c.shape, {}}};
-      for (const Trait& trait : traits) row.push_back({c.*trait.value, {}});
-      row.push_back({name + (trial && trial->chosen ? " *" : ""), {}});
-      row.push_back({trial ? "candidate" : "baseline", {}});
-      row.push_back({trial ? to_string(trial->status) : "", {}});
+      std::vector<TableCell> row = {number(c.n), c.shape};
+      for (const Trait& trait : kTraits) row.emplace_back(c.*trait.value);
+      row.emplace_back(name + (trial && trial->chosen ? " *" : ""));
+      row.emplace_back(trial ? "candidate" : "baseline");
+      row.emplace_back(trial ? to_string(trial->status) : "");
       for (const double ns : {t.median_ns, t.q1_ns, t.q3_ns}) row.push_back(time_cell(ns));
       const bool speedup = trial && compared(*trial);
       row.push_back(speedup ? speedup_cell(trial->speedup->vs_loop) : TableCell{});
       row.push_back(speedup ? speedup_cell(trial->speedup->vs_best, trial->speedup->best_baseline)
                             : TableCell{});
-      row.push_back({speedup ? trial->verdict : "", {}});
+      row.emplace_back(speedup ? trial->verdict : "");
       const bool checked = trial && trial->correctness;
       row.push_back(checked ? error_cell(trial->correctness->max_rel) : TableCell{});
       row.push_back(checked ? error_cell(allowed(*trial->correctness)) : TableCell{});
-      if (disturbed)
-        row.push_back(c.disturbed ? TableCell{share_text(c.other_load), c.other_load}
-                                  : TableCell{});
+      row.push_back(c.disturbed ? TableCell{share_text(c.other_load), c.other_load} : TableCell{});
       table.rows.push_back(std::move(row));
     };
     for (const Timing& b : c.baselines) add(b, b.name, nullptr);
     for (const Trial& t : c.trials) add(t.timing, t.strategy, &t);
   }
+  for (const Trait& trait : kTraits)
+    if (shared(trait, cases)) table.leave_out(trait.name);
+  if (std::none_of(cases.begin(), cases.end(), is_disturbed)) table.leave_out("disturbed");
   return table;
 }
 
 ReportTable summary_table(const SweepReport& report) {
-  ReportTable table{{"target", "largest N", "best strategy", "over loop", "over best baseline",
-                     "verdict", "ok", "incorrect", "failed", "unsupported"},
-                    {false, true, false, true, true, false, true, true, true, true},
-                    {}};
-  const auto optional_column = [&](const char* name, bool wanted) {
-    if (wanted) {
-      table.head.emplace_back(name);
-      table.right.push_back(true);
-    }
-    return wanted;
-  };
-  const bool left_out = optional_column(
-      "not run", std::any_of(report.cases.begin(), report.cases.end(), [](const Case& c) {
-        return std::any_of(c.trials.begin(), c.trials.end(), not_run);
-      }));
-  const bool disturbed = optional_column(
-      "disturbed", std::any_of(report.cases.begin(), report.cases.end(), is_disturbed));
+  ReportTable table(
+      {"target", "machine", "largest N", "best strategy", "over loop", "over best baseline",
+       "verdict", "ok", "incorrect", "failed", "unsupported", "not run", "disturbed"},
+      {"largest N", "over loop", "over best baseline", "ok", "incorrect", "failed", "unsupported",
+       "not run", "disturbed"});
   const Apart apart(report.cases);
-  if (apart.several()) {
-    table.head.insert(table.head.begin() + 1, "machine");
-    table.right.insert(table.right.begin() + 1, false);
-  }
   std::vector<std::vector<Case>> groups;
   for (const auto& of_target : target_groups(report.cases))
     for (auto& cases : machine_groups(of_target, apart)) groups.push_back(std::move(cases));
+  int64_t left_out = 0;
   for (const auto& cases : groups) {
     int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, waiting = 0, largest = 0;
     for (const Case& c : cases) {
@@ -177,6 +192,7 @@ ReportTable summary_table(const SweepReport& report) {
            : not_run(t)                      ? waiting
                                              : failed);
     }
+    left_out += waiting;
     const Trial* best = nullptr;
     for (const Case& c : cases)
       for (const Trial& t : c.trials)
@@ -184,58 +200,41 @@ ReportTable summary_table(const SweepReport& report) {
             (!best || t.speedup->vs_best.value > best->speedup->vs_best.value))
           best = &t;
     table.rows.push_back(
-        {{cases.front().target, {}},
-         number(largest),
-         {best ? best->strategy : "none", {}},
-         best ? speedup_cell(best->speedup->vs_loop) : TableCell{},
+        {cases.front().target, apart.several() ? apart.of(cases[0]) : "", number(largest),
+         best ? best->strategy : "none", best ? speedup_cell(best->speedup->vs_loop) : TableCell{},
          best ? speedup_cell(best->speedup->vs_best, best->speedup->best_baseline) : TableCell{},
-         {best ? best->verdict : "", {}},
-         count(ok),
-         count(incorrect),
-         count(failed),
-         count(unsupported)});
-    if (apart.several())
-      table.rows.back().insert(table.rows.back().begin() + 1, TableCell{apart.of(cases[0]), {}});
-    if (left_out) table.rows.back().push_back(count(waiting));
-    if (disturbed)
-      table.rows.back().push_back(count(std::count_if(cases.begin(), cases.end(), is_disturbed)));
+         best ? best->verdict : "", count(ok), count(incorrect), count(failed), count(unsupported),
+         count(waiting), count(std::count_if(cases.begin(), cases.end(), is_disturbed))});
   }
+  if (!apart.several()) table.leave_out("machine");
+  if (left_out == 0) table.leave_out("not run");
+  if (std::none_of(report.cases.begin(), report.cases.end(), is_disturbed))
+    table.leave_out("disturbed");
   return table;
 }
 
 ReportTable crossover_table(const std::vector<Case>& cases) {
-  ReportTable table{{"strategy", "shape", "device", "dtype", "mode", "phase", "faster from N"},
-                    {false, false, false, false, false, false, true},
-                    {}};
+  ReportTable table(
+      {"strategy", "shape", "device", "dtype", "mode", "phase", "machine", "faster from N"},
+      {"faster from N"});
   const std::vector<Crossover> found = crossovers(cases);
-  const bool several = std::any_of(found.begin(), found.end(),
-                                   [](const Crossover& c) { return !c.machine.empty(); });
-  if (several) {
-    table.head.insert(table.head.end() - 1, "machine");
-    table.right.insert(table.right.end() - 1, false);
-  }
-  for (const Crossover& c : found) {
-    table.rows.push_back({{c.strategy, {}},
-                          {c.shape, {}},
-                          {c.device, {}},
-                          {c.dtype, {}},
-                          {c.mode, {}},
-                          {c.phase, {}},
-                          c.n ? number(*c.n) : TableCell{"never", {}}});
-    if (several) table.rows.back().insert(table.rows.back().end() - 1, TableCell{c.machine, {}});
-  }
+  for (const Crossover& c : found)
+    table.rows.push_back({c.strategy, c.shape, c.device, c.dtype, c.mode, c.phase, c.machine,
+                          c.n ? number(*c.n) : TableCell{"never"}});
+  if (std::all_of(found.begin(), found.end(), [](const Crossover& c) { return c.machine.empty(); }))
+    table.leave_out("machine");
   return table;
 }
 
 ReportTable reason_table(const std::vector<Case>& cases) {
-  ReportTable table{{"strategy", "status", "N", "reason"}, {false, false, false, false}, {}};
+  ReportTable table({"strategy", "status", "N", "reason"});
   const auto add = [&](const std::string& who, const std::string& what, int64_t n,
                        const std::string& why) {
     auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& r) {
       return r[0].text == who && r[1].text == what && r[3].text == why;
     });
     if (row == table.rows.end())
-      table.rows.push_back({{who, {}}, {what, {}}, number(n), {why, {}}});
+      table.rows.push_back({who, what, number(n), why});
     else
       (*row)[2] = {(*row)[2].text + fmt::format(", {}", n), (*row)[2].value};
   };
@@ -312,7 +311,7 @@ std::string machine_heading(const SweepReport& report, const Environment& machin
 }
 
 ReportTable environment_table(const Environment& environment) {
-  ReportTable table{{"what", "value"}, {false, false}, {}};
+  ReportTable table({"what", "value"});
   flatten(to_json(environment), "", &table);
   return table;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,14 +12,25 @@ namespace wide {
 
 /// The text of a table's cell, and the number behind it for sorting and for programs.
 struct TableCell {
+  TableCell(std::string shown = "", std::optional<double> number = {})
+      : text(std::move(shown)), value(number) {}
+
   std::string text;
   std::optional<double> value;
 };
 
 struct ReportTable {
+  explicit ReportTable(std::vector<std::string> names = {},
+                       const std::set<std::string>& of_numbers = {});
+
   std::vector<std::string> head;
-  std::vector<bool> right;  // columns of numbers
+  std::vector<bool> right;  // columns of numbers; those beyond its end are none
   std::vector<std::vector<TableCell>> rows;
+
+  /// Removes a column.
+  void leave_out(const std::string& name);
+  std::string csv() const;
+  std::string markdown() const;
 };
 
 /// The cases of one target together, targets in the report's order.
