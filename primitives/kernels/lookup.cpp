@@ -61,16 +61,14 @@ Tensor& lookup_out(const Tensor& tables, const Tensor& ids, Tensor& out) {
   return out;
 }
 
-Tensor lookup_kernel(const Tensor& tables, const Tensor& ids) {
-  std::vector<int64_t> sizes = ids.sizes().vec();
-  sizes.push_back(tables.size(2));
-  Tensor out = at::empty(sizes, tables.options());
-  return lookup_out(tables, ids, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "lookup", "Tensor tables, Tensor ids", lookup_kernel, lookup_out,
-                        {.others = {at::kLong, at::kInt}});
+  kernels::add_filled_operator(m, "lookup", "Tensor tables, Tensor ids",
+                               [](const Tensor& tables, const Tensor& ids) {
+                                 std::vector<int64_t> sizes = ids.sizes().vec();
+                                 sizes.push_back(tables.size(2));
+                                 return at::empty(sizes, tables.options());
+                               },
+                               lookup_out, {.others = {at::kLong, at::kInt}});
 }
 
 }  // namespace

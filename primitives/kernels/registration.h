@@ -1,7 +1,9 @@
 #pragma once
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -35,6 +37,25 @@ void implement(torch::Library& m, const std::string& name, c10::DeviceType devic
                Function&& function) {
   m.impl(name.c_str(), torch::dispatch(device, std::forward<Function>(function)));
 }
+
+/// The number of tensors that an out-kernel writes, which it returns.
+template <class Result>
+constexpr size_t kResults = 1;
+template <class... Tensors>
+constexpr size_t kResults<std::tuple<Tensors...>> = sizeof...(Tensors);
+
+/// A kernel with the first arguments of `out_kernel`: the rest are results that `allocate` makes.
+template <class Allocate, class Result, class... All, size_t... Inputs>
+auto filling(Allocate allocate, Result (*out_kernel)(All...), std::index_sequence<Inputs...>) {
+  return [=](std::tuple_element_t<Inputs, std::tuple<All...>>... in) {
+    auto made = allocate(in...);
+    if constexpr (std::is_same_v<decltype(made), at::Tensor>)
+      out_kernel(in..., made);
+    else
+      std::apply([&](auto&... out) { out_kernel(in..., out...); }, made);
+    return made;
+  };
+}
 }  // namespace detail
 
 /// Registers an operator without an out-form, computed by `kernel` on the CPU.
@@ -54,6 +75,22 @@ requires(!std::is_same_v<std::decay_t<OutKernel>, OperatorSchema>) void add_oper
   detail::implement(m, name, c10::kCPU, std::forward<Kernel>(kernel));
   detail::implement(m, name + ".out", c10::kCPU, std::forward<OutKernel>(out_kernel));
 }
+
+/// Registers an operator with the form `NAME.out`, computed by `out_kernel` into results that
+/// `allocate` makes from the same arguments.
+template <class Allocate, class Result, class... All>
+void add_filled_operator(torch::Library& m, const std::string& name, const std::string& arguments,
+                         Allocate allocate, Result (*out_kernel)(All...),
+                         const OperatorSchema& schema = OperatorSchema()) {
+  const auto inputs = std::make_index_sequence<sizeof...(All) - detail::kResults<Result>>();
+  add_operator(m, name, arguments, detail::filling(allocate, out_kernel, inputs), out_kernel,
+               schema);
+}
+
+/// Makes a contiguous result of the first argument's sizes and dtype.
+inline constexpr auto like_first = [](const at::Tensor& x, const auto&...) {
+  return at::empty(x.sizes(), x.options());
+};
 
 /// Registers an operator's kernel and out-kernel for another device than the CPU, for floating
 /// `dtypes`.

@@ -133,13 +133,6 @@ Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v,
   return out;
 }
 
-Tensor attention_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
-                        const std::optional<Tensor>& mask, bool causal, double scale) {
-  Tensor out = at::empty({q.size(0), q.size(1), q.size(3), q.size(2), v.size(4)}, q.options())
-                   .transpose(2, 3);
-  return attention_out(q, k, v, mask, causal, scale, out);
-}
-
 /// FLOPs of the products of queries with keys and of softmax with values.
 double flops(const Program& program, const Node& node) {
   const auto sizes = [&](size_t i) -> const std::vector<int64_t>& {
@@ -153,9 +146,13 @@ double flops(const Program& program, const Node& node) {
 [[maybe_unused]] const bool registered = add_flops("wide::attention", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "attention",
-                        "Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale",
-                        attention_kernel, attention_out, {.others = {at::kBool}});
+  kernels::add_filled_operator(
+      m, "attention", "Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale",
+      [](const Tensor& q, const Tensor&, const Tensor& v, const auto&...) {
+        return at::empty({q.size(0), q.size(1), q.size(3), q.size(2), v.size(4)}, q.options())
+            .transpose(2, 3);
+      },
+      attention_out, {.others = {at::kBool}});
 }
 
 }  // namespace

@@ -309,14 +309,6 @@ std::tuple<Tensor&, Tensor&> forward_out(const Tensor& q_, const Tensor& k_, con
   return {out, sums};
 }
 
-std::tuple<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                                   double scale) {
-  Tensor out = side_by_side(q, v.size(4));
-  Tensor sums = at::empty(q.sizes().slice(0, 4), q.options());
-  forward_out(q, k, v, causal, scale, out, sums);
-  return {out, sums};
-}
-
 std::tuple<Tensor&, Tensor&, Tensor&> backward_out(const Tensor& gradient_, const Tensor& q_,
                                                    const Tensor& k_, const Tensor& v_,
                                                    const Tensor& out, const Tensor& sums,
@@ -338,15 +330,6 @@ std::tuple<Tensor&, Tensor&, Tensor&> backward_out(const Tensor& gradient_, cons
       Backward(s, h).run();
     }
   });
-  return {dq, dk, dv};
-}
-
-std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& gradient, const Tensor& q,
-                                            const Tensor& k, const Tensor& v, const Tensor& out,
-                                            const Tensor& sums, bool causal, double scale) {
-  Tensor dq = side_by_side(q, q.size(4)), dk = side_by_side(k, k.size(4)),
-         dv = side_by_side(v, v.size(4));
-  backward_out(gradient, q, k, v, out, sums, causal, scale, dq, dk, dv);
   return {dq, dk, dv};
 }
 
@@ -409,13 +392,22 @@ double product_flops(const Program& program, const Node& node, size_t q) {
               [](const Program& p, const Node& n) { return 5 * product_flops(p, n, 1); });
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "blockwise_attention",
-                        "Tensor q, Tensor k, Tensor v, bool causal, float scale", forward,
-                        forward_out, {.results = {"out0", "out1"}, .gradients = true});
-  kernels::add_operator(m, "blockwise_attention_backward",
-                        "Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor out, Tensor sums, "
-                        "bool causal, float scale",
-                        backward, backward_out, {.results = {"out0", "out1", "out2"}});
+  kernels::add_filled_operator(m, "blockwise_attention",
+                               "Tensor q, Tensor k, Tensor v, bool causal, float scale",
+                               [](const Tensor& q, const Tensor&, const Tensor& v, const auto&...) {
+                                 return std::tuple(side_by_side(q, v.size(4)),
+                                                   at::empty(q.sizes().slice(0, 4), q.options()));
+                               },
+                               forward_out, {.results = {"out0", "out1"}, .gradients = true});
+  kernels::add_filled_operator(
+      m, "blockwise_attention_backward",
+      "Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor out, Tensor sums, "
+      "bool causal, float scale",
+      [](const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const auto&...) {
+        return std::tuple(side_by_side(q, q.size(4)), side_by_side(k, k.size(4)),
+                          side_by_side(v, v.size(4)));
+      },
+      backward_out, {.results = {"out0", "out1", "out2"}});
 }
 
 TORCH_LIBRARY_IMPL(wide, Autograd, m) { m.impl("blockwise_attention", autograd); }

@@ -134,18 +134,6 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
   return out;
 }
 
-Tensor depthwise_convolution_kernel(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
-                                    at::IntArrayRef stride, at::IntArrayRef padding,
-                                    at::IntArrayRef dilation, at::IntArrayRef output,
-                                    const OptionalTensor& residual, c10::string_view activation,
-                                    c10::string_view pool) {
-  std::vector<int64_t> sizes{x.size(0), x.size(1), w.size(1)};
-  sizes.insert(sizes.end(), output.begin(), output.end());
-  Tensor out = at::empty(sizes, x.options());
-  return depthwise_convolution_out(x, w, bias, stride, padding, dilation, output, residual,
-                                   activation, pool, out);
-}
-
 /// FLOPs: every element of the result is a sum over the taps.
 double flops(const Program& program, const Node& node) {
   const Sizes &w = program.value(node.arguments[1].values[0]).sizes,
@@ -161,10 +149,17 @@ double flops(const Program& program, const Node& node) {
                                          add_flops("wide::depthwise_convolution", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "depthwise_convolution",
-                        "Tensor x, Tensor w, Tensor? bias, int[] stride, int[] padding, int[] "
-                        "dilation, int[] output, Tensor? residual, str activation, str pool",
-                        depthwise_convolution_kernel, depthwise_convolution_out);
+  kernels::add_filled_operator(
+      m, "depthwise_convolution",
+      "Tensor x, Tensor w, Tensor? bias, int[] stride, int[] padding, int[] "
+      "dilation, int[] output, Tensor? residual, str activation, str pool",
+      [](const Tensor& x, const Tensor& w, const OptionalTensor&, at::IntArrayRef, at::IntArrayRef,
+         at::IntArrayRef, at::IntArrayRef output, const auto&...) {
+        std::vector<int64_t> sizes{x.size(0), x.size(1), w.size(1)};
+        sizes.insert(sizes.end(), output.begin(), output.end());
+        return at::empty(sizes, x.options());
+      },
+      depthwise_convolution_out);
 }
 
 }  // namespace

@@ -407,12 +407,6 @@ Axes make_axes(const Tensor& x, at::IntArrayRef output, at::IntArrayRef kernel,
   return axes;
 }
 
-std::vector<int64_t> result_sizes(const Tensor& x, int64_t out_channels, at::IntArrayRef output) {
-  std::vector<int64_t> sizes{x.size(0), x.size(1), out_channels};
-  sizes.insert(sizes.end(), output.begin(), output.end());
-  return sizes;
-}
-
 Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
                                const std::optional<Tensor>& bias, int64_t out_channels,
                                at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -459,18 +453,6 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   return out;
 }
 
-Tensor direct_convolution_kernel(const Tensor& x, const Tensor& filters,
-                                 const std::optional<Tensor>& bias, int64_t out_channels,
-                                 at::IntArrayRef kernel, at::IntArrayRef stride,
-                                 at::IntArrayRef padding, at::IntArrayRef dilation,
-                                 at::IntArrayRef output, int64_t groups, bool transposed,
-                                 const std::optional<Tensor>& residual, c10::string_view activation,
-                                 c10::string_view pool) {
-  Tensor out = at::empty(result_sizes(x, out_channels, output), x.options());
-  return direct_convolution_out(x, filters, bias, out_channels, kernel, stride, padding, dilation,
-                                output, groups, transposed, residual, activation, pool, out);
-}
-
 /// FLOPs: every result (transposed: every input) is multiplied by each weight of its channel.
 double flops(const Program& program, const Node& node) {
   const auto numbers = [&](size_t a) { return node.arguments[a].constant.toIntVector(); };
@@ -491,11 +473,19 @@ double flops(const Program& program, const Node& node) {
                                          add_flops("wide::direct_convolution", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "direct_convolution",
-                        "Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] kernel, "
-                        "int[] stride, int[] padding, int[] dilation, int[] output, int groups, "
-                        "bool transposed, Tensor? residual, str activation, str pool",
-                        direct_convolution_kernel, direct_convolution_out);
+  kernels::add_filled_operator(
+      m, "direct_convolution",
+      "Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] kernel, "
+      "int[] stride, int[] padding, int[] dilation, int[] output, int groups, "
+      "bool transposed, Tensor? residual, str activation, str pool",
+      [](const Tensor& x, const Tensor&, const std::optional<Tensor>&, int64_t out_channels,
+         at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef output,
+         const auto&...) {
+        std::vector<int64_t> sizes{x.size(0), x.size(1), out_channels};
+        sizes.insert(sizes.end(), output.begin(), output.end());
+        return at::empty(sizes, x.options());
+      },
+      direct_convolution_out);
 }
 
 }  // namespace

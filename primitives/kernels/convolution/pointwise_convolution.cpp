@@ -82,15 +82,6 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
   return out;
 }
 
-Tensor pointwise_convolution_kernel(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
-                                    const OptionalTensor& residual, c10::string_view activation,
-                                    c10::string_view pool) {
-  std::vector<int64_t> sizes = x.sizes().vec();
-  sizes[2] = w.size(1);
-  Tensor out = at::empty(sizes, x.options());
-  return pointwise_convolution_out(x, w, bias, residual, activation, pool, out);
-}
-
 /// FLOPs: every element of the result is a sum over the channels.
 double flops(const Program& program, const Node& node) {
   const Sizes &x = program.value(node.arguments[0].values[0]).sizes,
@@ -105,10 +96,15 @@ double flops(const Program& program, const Node& node) {
                                          add_flops("wide::pointwise_convolution", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(
+  kernels::add_filled_operator(
       m, "pointwise_convolution",
       "Tensor x, Tensor w, Tensor? bias, Tensor? residual, str activation, str pool",
-      pointwise_convolution_kernel, pointwise_convolution_out);
+      [](const Tensor& x, const Tensor& w, const auto&...) {
+        std::vector<int64_t> sizes = x.sizes().vec();
+        sizes[2] = w.size(1);
+        return at::empty(sizes, x.options());
+      },
+      pointwise_convolution_out);
 }
 
 }  // namespace

@@ -333,17 +333,6 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
   return out;
 }
 
-Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
-                       int64_t out_channels, at::IntArrayRef padding, int64_t kernel, int64_t tile,
-                       const std::optional<Tensor>& residual, c10::string_view activation,
-                       c10::string_view pool) {
-  const Work w = make_work(x, out_channels, padding, {kernel, tile}, false);
-  Tensor out = at::empty({x.size(0), w.batch, out_channels, w.out_height, w.out_width},
-                         x.options().memory_format(at::MemoryFormat::Contiguous));
-  return winograd_out(x, filters, bias, out_channels, padding, kernel, tile, residual, activation,
-                      pool, out);
-}
-
 /// Whether the pooling is over 2 x 2 squares, which lie inside tiles.
 bool pools_squares(const std::string& pool_text, const Value& result) {
   const PoolShape shape = Pooling::parse(pool_text).shape;
@@ -398,10 +387,17 @@ double computed_flops(const Program& program, const Node& node) {
     add_flops("wide::winograd_convolution", flops, computed_flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "winograd_convolution",
-                        "Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] padding, "
-                        "int kernel, int tile, Tensor? residual, str activation, str pool",
-                        winograd_kernel, winograd_out);
+  kernels::add_filled_operator(
+      m, "winograd_convolution",
+      "Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] padding, "
+      "int kernel, int tile, Tensor? residual, str activation, str pool",
+      [](const Tensor& x, const Tensor&, const std::optional<Tensor>&, int64_t out_channels,
+         at::IntArrayRef padding, int64_t kernel, int64_t tile, const auto&...) {
+        const Work w = make_work(x, out_channels, padding, {kernel, tile}, false);
+        return at::empty({x.size(0), w.batch, out_channels, w.out_height, w.out_width},
+                         x.options().memory_format(at::MemoryFormat::Contiguous));
+      },
+      winograd_out);
 }
 
 /// Transforms taps to frequencies along one axis: G g.

@@ -104,12 +104,6 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
   return out;
 }
 
-Tensor bf16_linear_kernel(const Tensor& x, const Tensor& pairs, const std::optional<Tensor>& bias,
-                          c10::string_view activation) {
-  Tensor out = at::empty({x.size(0), x.size(1), pairs.size(2)}, x.options());
-  return bf16_linear_out(x, pairs, bias, activation, out);
-}
-
 [[maybe_unused]] const bool registered =
     add_operator_traits({.op = "wide::bf16_linear", .absorbs = activations::names()});
 
@@ -125,9 +119,12 @@ bool has_instructions() {
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   const std::vector<at::ScalarType> none, bfloat16{at::kBFloat16};
-  kernels::add_operator(m, "bf16_linear", "Tensor x, Tensor pairs, Tensor? bias, str activation",
-                        bf16_linear_kernel, bf16_linear_out,
-                        {.dtypes = has_instructions() ? bfloat16 : none});
+  kernels::add_filled_operator(
+      m, "bf16_linear", "Tensor x, Tensor pairs, Tensor? bias, str activation",
+      [](const Tensor& x, const Tensor& pairs, const auto&...) {
+        return at::empty({x.size(0), x.size(1), pairs.size(2)}, x.options());
+      },
+      bf16_linear_out, {.dtypes = has_instructions() ? bfloat16 : none});
 }
 
 }  // namespace

@@ -85,13 +85,6 @@ Tensor& matmul_out(const Tensor& a_, const Tensor& b_, bool transpose_a, bool tr
   return out;
 }
 
-Tensor matmul_kernel(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
-                     const OptionalTensor& bias, c10::string_view activation) {
-  Tensor out =
-      at::empty({a.size(0), a.size(transpose_a ? 2 : 1), b.size(transpose_b ? 1 : 2)}, a.options());
-  return matmul_out(a, b, transpose_a, transpose_b, bias, activation, out);
-}
-
 /// FLOPs: every element of the result is a sum over the rows of b.
 double flops(const Program& program, const Node& node) {
   const Sizes &a = program.value(node.arguments[0].values[0]).sizes,
@@ -105,10 +98,14 @@ double flops(const Program& program, const Node& node) {
     add_flops("wide::matmul", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(
+  kernels::add_filled_operator(
       m, "matmul",
       "Tensor a, Tensor b, bool transpose_a, bool transpose_b, Tensor? bias, str activation",
-      matmul_kernel, matmul_out);
+      [](const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b, const auto&...) {
+        return at::empty({a.size(0), a.size(transpose_a ? 2 : 1), b.size(transpose_b ? 1 : 2)},
+                         a.options());
+      },
+      matmul_out);
 }
 
 }  // namespace

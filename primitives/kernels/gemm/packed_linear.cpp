@@ -115,12 +115,6 @@ Tensor& packed_linear_out(const Tensor& x, const Tensor& panels, int64_t out_fea
   return out;
 }
 
-Tensor packed_linear_kernel(const Tensor& x, const Tensor& panels, int64_t out_features,
-                            const OptionalTensor& residual, c10::string_view activation) {
-  Tensor out = at::empty({x.size(0), x.size(1), out_features}, x.options());
-  return packed_linear_out(x, panels, out_features, residual, activation, out);
-}
-
 /// FLOPs: x `[N, rows, in]` times the columns of the result.
 double flops(const Program& program, const Node& node) {
   const auto &x = program.value(node.arguments[0].values[0]).sizes,
@@ -135,10 +129,13 @@ double flops(const Program& program, const Node& node) {
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "pack_panels", "Tensor weight, Tensor? bias", pack_panels_kernel);
-  kernels::add_operator(
+  kernels::add_filled_operator(
       m, "packed_linear",
       "Tensor x, Tensor panels, int out_features, Tensor? residual, str activation",
-      packed_linear_kernel, packed_linear_out);
+      [](const Tensor& x, const Tensor&, int64_t out_features, const auto&...) {
+        return at::empty({x.size(0), x.size(1), out_features}, x.options());
+      },
+      packed_linear_out);
 }
 
 }  // namespace

@@ -95,13 +95,6 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   return out;
 }
 
-Tensor layer_norm_kernel(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                         int64_t d, double eps, bool rms, c10::string_view activation,
-                         bool stream) {
-  Tensor out = at::empty(x.sizes(), x.options());
-  return layer_norm_out(x, weight, bias, d, eps, rms, activation, stream, out);
-}
-
 // ----------------------------------------------------------------------- planes of one channel
 
 Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
@@ -136,12 +129,6 @@ Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
     }
   });
   return out;
-}
-
-Tensor group_norm_kernel(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                         int64_t groups, double eps, c10::string_view activation, bool stream) {
-  Tensor out = at::empty_like(x);
-  return group_norm_out(x, weight, bias, groups, eps, activation, stream, out);
 }
 
 // -------------------------------------------------------------------------------- batch norm
@@ -261,21 +248,6 @@ BatchNormOut batch_norm_out(const Tensor& x, const OptionalTensor& weight,
   return {out, mean, invstd, new_mean, new_var};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> batch_norm_kernel(
-    const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-    const OptionalTensor& running_mean, const OptionalTensor& running_var, double momentum,
-    double eps, c10::string_view activation, bool stream) {
-  const int64_t n = x.size(0), c = x.size(2);
-  const bool tracked = running_mean && running_mean->defined();
-  const auto per_channel = [&](bool present) {
-    return present ? at::empty({n, c}, x.options()) : at::empty({0}, x.options());
-  };
-  Tensor out = at::empty_like(x), mean = per_channel(true), invstd = per_channel(true);
-  Tensor new_mean = per_channel(tracked), new_var = per_channel(tracked);
-  return batch_norm_out(x, weight, bias, running_mean, running_var, momentum, eps, activation,
-                        stream, out, mean, invstd, new_mean, new_var);
-}
-
 // ------------------------------------------------------------------------------- scale, shift
 
 Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shift,
@@ -311,12 +283,6 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
   return out;
 }
 
-Tensor scale_shift_kernel(const Tensor& x, const Tensor& scale, const Tensor& shift,
-                          c10::string_view activation, bool stream) {
-  Tensor out = at::empty_like(x);
-  return scale_shift_out(x, scale, shift, activation, stream, out);
-}
-
 // ------------------------------------------------------------------------------ registration
 
 // All of a row, plane or column is read before it is overwritten, so `out` may be `x`.
@@ -331,22 +297,34 @@ Tensor scale_shift_kernel(const Tensor& x, const Tensor& scale, const Tensor& sh
         {.op = "wide::scale_shift", .in_place = true, .absorbs = activations::names()})};
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "layer_norm",
-                        "Tensor x, Tensor? weight, Tensor? bias, int d, float eps, bool rms, str "
-                        "activation, bool stream",
-                        layer_norm_kernel, layer_norm_out);
-  kernels::add_operator(m, "group_norm",
-                        "Tensor x, Tensor? weight, Tensor? bias, int groups, float eps, str "
-                        "activation, bool stream",
-                        group_norm_kernel, group_norm_out);
-  kernels::add_operator(m, "batch_norm",
-                        "Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
-                        "running_var, float momentum, float eps, str activation, bool stream",
-                        batch_norm_kernel, batch_norm_out,
-                        {.results = {"out", "mean", "invstd", "new_mean", "new_var"}});
-  kernels::add_operator(m, "scale_shift",
-                        "Tensor x, Tensor scale, Tensor shift, str activation, bool stream",
-                        scale_shift_kernel, scale_shift_out);
+  const auto like_x = [](const Tensor& x, const auto&...) { return at::empty_like(x); };
+  kernels::add_filled_operator(
+      m, "layer_norm",
+      "Tensor x, Tensor? weight, Tensor? bias, int d, float eps, bool rms, str "
+      "activation, bool stream",
+      kernels::like_first, layer_norm_out);
+  kernels::add_filled_operator(m, "group_norm",
+                               "Tensor x, Tensor? weight, Tensor? bias, int groups, float eps, str "
+                               "activation, bool stream",
+                               like_x, group_norm_out);
+  kernels::add_filled_operator(
+      m, "batch_norm",
+      "Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+      "running_var, float momentum, float eps, str activation, bool stream",
+      [](const Tensor& x, const OptionalTensor&, const OptionalTensor&,
+         const OptionalTensor& running_mean, const auto&...) {
+        const int64_t n = x.size(0), c = x.size(2);
+        const auto per_channel = [&](bool present) {
+          return present ? at::empty({n, c}, x.options()) : at::empty({0}, x.options());
+        };
+        const bool tracked = running_mean && running_mean->defined();
+        return std::tuple(at::empty_like(x), per_channel(true), per_channel(true),
+                          per_channel(tracked), per_channel(tracked));
+      },
+      batch_norm_out, {.results = {"out", "mean", "invstd", "new_mean", "new_var"}});
+  kernels::add_filled_operator(m, "scale_shift",
+                               "Tensor x, Tensor scale, Tensor shift, str activation, bool stream",
+                               like_x, scale_shift_out);
 }
 
 }  // namespace

@@ -165,15 +165,14 @@ Tensor& reduce_rows_out(const Tensor& x, c10::string_view kind, int64_t dims, bo
   return out;
 }
 
-Tensor reduce_rows_kernel(const Tensor& x, c10::string_view kind, int64_t dims, bool keepdim) {
-  Tensor out = at::empty(result_sizes(x, dims, keepdim),
-                         x.options().dtype(kind == "argmax" ? at::kLong : at::kFloat));
-  return reduce_rows_out(x, kind, dims, keepdim, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "reduce_rows", "Tensor x, str kind, int dims, bool keepdim",
-                        reduce_rows_kernel, reduce_rows_out, {.tags = {at::Tag::reduction}});
+  kernels::add_filled_operator(
+      m, "reduce_rows", "Tensor x, str kind, int dims, bool keepdim",
+      [](const Tensor& x, c10::string_view kind, int64_t dims, bool keepdim) {
+        return at::empty(result_sizes(x, dims, keepdim),
+                         x.options().dtype(kind == "argmax" ? at::kLong : at::kFloat));
+      },
+      reduce_rows_out, {.tags = {at::Tag::reduction}});
 }
 
 }  // namespace

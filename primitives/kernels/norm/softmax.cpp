@@ -130,13 +130,9 @@ Tensor& softmax_out(const Tensor& x, bool log, Tensor& out) {
   return out;
 }
 
-Tensor softmax_kernel(const Tensor& x, bool log) {
-  Tensor out = at::empty(x.sizes(), x.options());
-  return softmax_out(x, log, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "softmax", "Tensor x, bool log", softmax_kernel, softmax_out);
+  kernels::add_filled_operator(m, "softmax", "Tensor x, bool log", kernels::like_first,
+                               softmax_out);
 }
 
 [[maybe_unused]] const bool registered =

@@ -88,14 +88,9 @@ Tensor& softmax_backward_out(const Tensor& gradient, const Tensor& y, bool log, 
   return out;
 }
 
-Tensor softmax_backward_kernel(const Tensor& gradient, const Tensor& y, bool log) {
-  Tensor out = at::empty(y.sizes(), y.options());
-  return softmax_backward_out(gradient, y, log, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "softmax_backward", "Tensor gradient, Tensor y, bool log",
-                        softmax_backward_kernel, softmax_backward_out);
+  kernels::add_filled_operator(m, "softmax_backward", "Tensor gradient, Tensor y, bool log",
+                               kernels::like_first, softmax_backward_out);
 }
 
 [[maybe_unused]] const bool registered =

@@ -142,12 +142,6 @@ Tensor& dropout_out(const Tensor& given, const Tensor& seed, const Tensor& step,
   return out;
 }
 
-Tensor dropout_kernel(const Tensor& x, const Tensor& seed, const Tensor& step, const Tensor& p,
-                      double otherwise, int64_t site, int64_t drawn) {
-  Tensor out = at::empty(x.sizes(), x.options());
-  return dropout_out(x, seed, step, p, otherwise, site, drawn, out);
-}
-
 /// Fills each model's `[size]` with `of` of its random bits, chunk by chunk.
 template <class Of>
 Tensor filled(const Tensor& seed, const Tensor& step, int64_t site, at::IntArrayRef size,
@@ -230,10 +224,10 @@ Tensor dropout_autograd(const Tensor& x, const Tensor& seed, const Tensor& step,
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   const std::vector<at::ScalarType> real{at::kFloat, at::kDouble}, counts{at::kLong};
-  kernels::add_operator(
+  kernels::add_filled_operator(
       m, "counter_dropout",
       "Tensor x, Tensor seed, Tensor step, Tensor p, float otherwise, int site, int drawn",
-      dropout_kernel, dropout_out, {.dtypes = real, .others = counts, .gradients = true});
+      kernels::like_first, dropout_out, {.dtypes = real, .others = counts, .gradients = true});
   const std::string arguments = "Tensor seed, Tensor step, int site, int[] size, ScalarType dtype";
   kernels::add_operator(m, "counter_uniform", arguments, uniform_kernel,
                         {.dtypes = real, .others = counts});

@@ -119,14 +119,9 @@ Tensor& dropout_out(const Tensor& x, double p, Tensor& out) {
   return out;
 }
 
-Tensor dropout_kernel(const Tensor& x, double p) {
-  Tensor out = at::empty(x.sizes(), x.options());
-  return dropout_out(x, p, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "dropout", "Tensor x, float p", dropout_kernel, dropout_out,
-                        {.tags = {at::Tag::nondeterministic_seeded}});
+  kernels::add_filled_operator(m, "dropout", "Tensor x, float p", kernels::like_first, dropout_out,
+                               {.tags = {at::Tag::nondeterministic_seeded}});
 }
 
 }  // namespace

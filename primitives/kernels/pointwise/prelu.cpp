@@ -116,13 +116,9 @@ Tensor& prelu_out(const Tensor& x, const Tensor& slopes, Tensor& out) {
   return out;
 }
 
-Tensor prelu_kernel(const Tensor& x, const Tensor& slopes) {
-  Tensor out = at::empty(x.sizes(), x.options());
-  return prelu_out(x, slopes, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "prelu", "Tensor x, Tensor slopes", prelu_kernel, prelu_out);
+  kernels::add_filled_operator(m, "prelu", "Tensor x, Tensor slopes", kernels::like_first,
+                               prelu_out);
 }
 
 }  // namespace

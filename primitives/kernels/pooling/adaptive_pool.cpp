@@ -64,13 +64,6 @@ Tensor& pool_out(const Tensor& x, at::IntArrayRef output_size, Tensor& out) {
   return out;
 }
 
-Tensor pool_kernel(const Tensor& x, at::IntArrayRef output_size) {
-  std::vector<int64_t> sizes = x.sizes().vec();
-  std::copy(output_size.begin(), output_size.end(), sizes.end() - 2);
-  Tensor out = at::empty(sizes, x.options());
-  return pool_out(x, output_size, out);
-}
-
 /// How many elements all windows along one axis read, those in two windows counted twice.
 int64_t covered(int64_t windows, int64_t size) {
   int64_t sum = 0;
@@ -92,8 +85,14 @@ double adaptive_flops(const Program& program, const Node& node) {
     add_flops("aten::adaptive_max_pool2d", adaptive_flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "adaptive_average_pool", "Tensor x, int[] output_size", pool_kernel,
-                        pool_out);
+  kernels::add_filled_operator(
+      m, "adaptive_average_pool", "Tensor x, int[] output_size",
+      [](const Tensor& x, at::IntArrayRef output_size) {
+        std::vector<int64_t> sizes = x.sizes().vec();
+        std::copy(output_size.begin(), output_size.end(), sizes.end() - 2);
+        return at::empty(sizes, x.options());
+      },
+      pool_out);
 }
 
 }  // namespace

@@ -207,11 +207,10 @@ Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
   return out;
 }
 
-Tensor pool(const Tensor& x, const PoolWindow& p, bool ceil) {
-  Tensor out = at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
-                          result_size(x.size(3), p, 1, ceil)},
-                         x.options().memory_format(x.suggest_memory_format()));
-  return pool_out(x, p, ceil, out);
+Tensor allocated(const Tensor& x, const PoolWindow& p, bool ceil) {
+  return at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
+                    result_size(x.size(3), p, 1, ceil)},
+                   x.options().memory_format(x.suggest_memory_format()));
 }
 
 Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -219,28 +218,26 @@ Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef st
   return pool_out(x, window_of(kernel, stride, padding, dilation, false), ceil, out);
 }
 
-Tensor max_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
-                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil) {
-  return pool(x, window_of(kernel, stride, padding, dilation, false), ceil);
-}
-
 Tensor& average_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
                          at::IntArrayRef padding, Tensor& out) {
   return pool_out(x, window_of(kernel, stride, padding, {1, 1}, true), false, out);
 }
 
-Tensor average_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
-                           at::IntArrayRef padding) {
-  return pool(x, window_of(kernel, stride, padding, {1, 1}, true), false);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(
+  kernels::add_filled_operator(
       m, "max_pool",
       "Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil",
-      max_pool_kernel, max_pool_out);
-  kernels::add_operator(m, "average_pool", "Tensor x, int[] kernel, int[] stride, int[] padding",
-                        average_pool_kernel, average_pool_out);
+      [](const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+         at::IntArrayRef dilation, bool ceil) {
+        return allocated(x, window_of(kernel, stride, padding, dilation, false), ceil);
+      },
+      max_pool_out);
+  kernels::add_filled_operator(
+      m, "average_pool", "Tensor x, int[] kernel, int[] stride, int[] padding",
+      [](const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding) {
+        return allocated(x, window_of(kernel, stride, padding, {1, 1}, true), false);
+      },
+      average_pool_out);
 }
 
 std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }

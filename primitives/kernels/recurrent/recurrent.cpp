@@ -217,23 +217,19 @@ Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& 
   return {y, states};
 }
 
-std::tuple<Tensor, Tensor> recurrent_layer_kernel(const Tensor& x, const Tensor& input,
-                                                  const Tensor& hidden,
-                                                  const OptionalTensor& last_bias, const Tensor& h0,
-                                                  const OptionalTensor& c0, c10::string_view cell,
-                                                  bool reverse, bool time_major) {
-  const int64_t width = h0.size(2), batch = h0.size(1);
-  Tensor y = at::empty({x.size(0), x.size(1), x.size(2), width}, x.options());
-  Tensor states = at::empty({x.size(0), find_kind(cell).states, batch, width}, x.options());
-  recurrent_layer_out(x, input, hidden, last_bias, h0, c0, cell, reverse, time_major, y, states);
-  return {y, states};
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "recurrent_layer",
-                        "Tensor x, Tensor input, Tensor hidden, Tensor? last_bias, Tensor h0, "
-                        "Tensor? c0, str cell, bool reverse, bool time_major",
-                        recurrent_layer_kernel, recurrent_layer_out, {.results = {"y", "states"}});
+  kernels::add_filled_operator(
+      m, "recurrent_layer",
+      "Tensor x, Tensor input, Tensor hidden, Tensor? last_bias, Tensor h0, "
+      "Tensor? c0, str cell, bool reverse, bool time_major",
+      [](const Tensor& x, const Tensor&, const Tensor&, const OptionalTensor&, const Tensor& h0,
+         const OptionalTensor&, c10::string_view cell, const auto&...) {
+        const int64_t width = h0.size(2), batch = h0.size(1);
+        return std::tuple(
+            at::empty({x.size(0), x.size(1), x.size(2), width}, x.options()),
+            at::empty({x.size(0), find_kind(cell).states, batch, width}, x.options()));
+      },
+      recurrent_layer_out, {.results = {"y", "states"}});
 }
 
 }  // namespace
