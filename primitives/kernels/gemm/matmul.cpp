@@ -1,5 +1,3 @@
-#include "primitives/kernels/gemm/matmul.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -8,12 +6,10 @@
 #include "engine/lower/plan/operator_traits.h"
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/gemm/matmul_tile.h"
-#include "primitives/kernels/operators.h"
 #include "primitives/kernels/pointwise/activations.h"
 #include "primitives/kernels/registration.h"
 
-namespace wide {
-
+namespace wide::stacked_matmul {
 namespace {
 
 using at::Tensor;
@@ -37,6 +33,9 @@ matmul_tile::Matrix matrix(const Tensor& t, int64_t i) {
               : matmul_tile::Matrix{data, t.stride(1), t.stride(2)};
 }
 
+/// op(a) op(b) + bias for each of n pairs of matrices, where `transpose_*` transposes a matrix
+/// first: op(a) [n, M, K], op(b) [n, K, O], bias [n, 1, O], result [n, M, O]; float32 on the CPU,
+/// any strides. An activation (primitives/kernels/pointwise/activations.h) may come after it.
 Tensor& matmul_out(const Tensor& a_, const Tensor& b_, bool transpose_a, bool transpose_b,
                    const OptionalTensor& bias, c10::string_view activation, Tensor& out) {
   TORCH_CHECK(a_.dim() == 3 && b_.dim() == 3, "wide::matmul: got ", a_.sizes(), " and ",
@@ -109,10 +108,4 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }
 
 }  // namespace
-
-Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
-              const OptionalTensor& bias, const std::string& activation) {
-  return kernels::call("matmul", {a, b, transpose_a, transpose_b, bias, activation});
-}
-
-}  // namespace wide
+}  // namespace wide::stacked_matmul

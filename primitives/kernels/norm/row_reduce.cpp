@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "primitives/kernels/operators.h"
 #include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -133,6 +132,10 @@ std::vector<int64_t> result_sizes(const Tensor& x, int64_t dims, bool keepdim) {
   return sizes;
 }
 
+/// Each row of `x` `[rows..., width]` reduced to one number: `kind` "sum", "mean", "amax" (NaN if
+/// any is NaN), "logsumexp", or "argmax" (int64: the first greatest; NaN counts as greatest). The
+/// last `dims` dimensions form a row, of at least one element, and keep size 1 with `keepdim`. x
+/// contiguous float32 on the CPU. Inference only: its gradient is refused.
 Tensor& reduce_rows_out(const Tensor& x, c10::string_view kind, int64_t dims, bool keepdim,
                         Tensor& out) {
   using namespace row_reduce;
@@ -176,10 +179,6 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }
 
 }  // namespace
-
-Tensor reduce_rows(const Tensor& x, const std::string& kind, int64_t dims, bool keepdim) {
-  return kernels::call("reduce_rows", {x, kind, dims, keepdim});
-}
 
 float sum_of_row(const float* x, int64_t count) {
   using namespace row_reduce;

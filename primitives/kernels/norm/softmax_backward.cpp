@@ -1,12 +1,9 @@
-#include "primitives/kernels/norm/softmax_backward.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 
 #include "engine/lower/plan/operator_traits.h"
-#include "primitives/kernels/operators.h"
 #include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -58,19 +55,19 @@ void log_rows(const float* g, const float* y, int64_t count, int64_t width, floa
 }  // namespace wide::softmax_backward_rows::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+namespace wide::softmax_backward_rows {
+namespace {
 #if HWY_ONCE
-namespace wide {
-namespace softmax_backward_rows {
+
 HWY_EXPORT(rows);
 HWY_EXPORT(log_rows);
-}  // namespace softmax_backward_rows
-
-namespace {
 
 using at::Tensor;
 
+/// The gradient of softmax, or of its logarithm, over the last dimension: (g - Σ g y) y, or g - e^y
+/// Σ g, where g is the gradient of the result y; contiguous float32 of the same sizes. A row with
+/// NaN is NaN.
 Tensor& softmax_backward_out(const Tensor& gradient, const Tensor& y, bool log, Tensor& out) {
-  using namespace softmax_backward_rows;
   TORCH_CHECK(gradient.dim() > 0 && gradient.is_contiguous() && y.is_contiguous() &&
                   out.is_contiguous() && y.sizes() == gradient.sizes() &&
                   out.sizes() == gradient.sizes(),
@@ -96,11 +93,6 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 [[maybe_unused]] const bool registered =
     add_operator_traits({.op = "wide::softmax_backward", .in_place = true});
 
-}  // namespace
-
-Tensor softmax_backward(const Tensor& gradient, const Tensor& y, bool log) {
-  return kernels::call("softmax_backward", {gradient, y, log});
-}
-
-}  // namespace wide
 #endif
+}  // namespace
+}  // namespace wide::softmax_backward_rows

@@ -1,5 +1,3 @@
-#include "primitives/kernels/pointwise/chain.h"
-
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
@@ -9,12 +7,10 @@
 #include <array>
 
 #include "engine/lower/plan/operator_traits.h"
-#include "primitives/kernels/operators.h"
 #include "primitives/kernels/pointwise/chain_block.h"
 #include "primitives/kernels/registration.h"
 
-namespace wide {
-
+namespace wide::chain_operator {
 namespace {
 
 using at::Tensor;
@@ -233,6 +229,9 @@ void compute(c10::ArrayRef<c10::IValue> inputs, const std::string& text, const T
   });
 }
 
+/// A chain of pointwise operators over blocks that stay in the first-level cache: `code` (see
+/// chain_code.h) of float32 or bool inputs that broadcast together. The result is float32, or bool
+/// if the last instruction compares, and has the dense `strides`.
 // Reads the stack itself, as LibTorch's unboxing would copy the lists in every call.
 void chain_boxed(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   const size_t at = stack->size() - 3;
@@ -268,9 +267,4 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
     add_operator_traits({.op = "wide::chain", .in_place = true, .cheap = true});
 
 }  // namespace
-
-Tensor chain(const std::vector<Tensor>& inputs, const std::string& code, at::IntArrayRef strides) {
-  return kernels::call("chain", {inputs, code, strides.vec()});
-}
-
-}  // namespace wide
+}  // namespace wide::chain_operator

@@ -149,11 +149,6 @@ namespace {
 
 using at::Tensor;
 
-int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
-  return at::native::pooling_output_shape<int64_t>(size, p.kernel[axis], p.padding[axis],
-                                                   p.stride[axis], p.dilation[axis], ceil);
-}
-
 void pool_planes(const float* x, int64_t planes, const Pooling& pooling, float* y) {
   const int64_t grain = std::max<int64_t>(1, 16384 / pooling.plane());
   at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
@@ -173,24 +168,12 @@ void pool_images(const float* x, int64_t images, const PoolShape& s, const PoolW
   });
 }
 
-PoolWindow window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
-                     at::IntArrayRef dilation, bool average) {
-  for (const auto& list : {kernel, stride, padding, dilation})
-    TORCH_CHECK(list.size() == 2, "wide::pool: got ", list, ", expected two numbers");
-  return {{kernel[0], kernel[1]},
-          {stride[0], stride[1]},
-          {padding[0], padding[1]},
-          {dilation[0], dilation[1]},
-          average};
-}
-
 Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
   TORCH_CHECK(x.dim() == 4 && out.dim() == 4, "wide::pool: got x ", x.sizes(), " and out ",
               out.sizes());
   const PoolShape s{x.size(1), x.size(2), x.size(3), out.size(2), out.size(3)};
-  TORCH_CHECK(out.size(0) == x.size(0) && out.size(1) == s.channels &&
-                  s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil),
-              "wide::pool: out ", out.sizes(), " does not fit x ", x.sizes());
+  TORCH_CHECK(out.sizes() == p.result_sizes(x, ceil), "wide::pool: out ", out.sizes(),
+              " does not fit x ", x.sizes());
   if (out.numel() == 0) return out;
   // A result of one pixel is contiguous in both layouts.
   const auto last = at::MemoryFormat::ChannelsLast;
@@ -208,19 +191,17 @@ Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
 }
 
 Tensor allocated(const Tensor& x, const PoolWindow& p, bool ceil) {
-  return at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
-                    result_size(x.size(3), p, 1, ceil)},
-                   x.options().memory_format(x.suggest_memory_format()));
+  return at::empty(p.result_sizes(x, ceil), x.options().memory_format(x.suggest_memory_format()));
 }
 
 Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil, Tensor& out) {
-  return pool_out(x, window_of(kernel, stride, padding, dilation, false), ceil, out);
+  return pool_out(x, window_of("pool", kernel, stride, padding, dilation, false), ceil, out);
 }
 
 Tensor& average_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
                          at::IntArrayRef padding, Tensor& out) {
-  return pool_out(x, window_of(kernel, stride, padding, {1, 1}, true), false, out);
+  return pool_out(x, window_of("pool", kernel, stride, padding, {1, 1}, true), false, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
@@ -229,13 +210,13 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
       "Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil",
       [](const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
          at::IntArrayRef dilation, bool ceil) {
-        return allocated(x, window_of(kernel, stride, padding, dilation, false), ceil);
+        return allocated(x, window_of("pool", kernel, stride, padding, dilation, false), ceil);
       },
       max_pool_out);
   kernels::add_filled_operator(
       m, "average_pool", "Tensor x, int[] kernel, int[] stride, int[] padding",
       [](const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding) {
-        return allocated(x, window_of(kernel, stride, padding, {1, 1}, true), false);
+        return allocated(x, window_of("pool", kernel, stride, padding, {1, 1}, true), false);
       },
       average_pool_out);
 }
@@ -248,9 +229,9 @@ std::string pool_text(const Program& program, const Node& node, bool average) {
               &y = program.value(node.results[0].values[0]);
   if (!x.contiguous() || !y.contiguous() || y.numel() == 0) return "";
   const auto two = [&](size_t argument) { return node.arguments[argument].constant.toIntVector(); };
-  return Pooling{
-      window_of(two(1), two(2), two(3), average ? std::vector<int64_t>{1, 1} : two(4), average),
-      {x.sizes[1], x.sizes[2], x.sizes[3], y.sizes[2], y.sizes[3]}}
+  return Pooling{window_of("pool", two(1), two(2), two(3),
+                           average ? std::vector<int64_t>{1, 1} : two(4), average),
+                 {x.sizes[1], x.sizes[2], x.sizes[3], y.sizes[2], y.sizes[3]}}
       .text();
 }
 
@@ -285,6 +266,25 @@ std::array<int64_t*, 12> numbers_of(Pooling& p) {
 }
 
 }  // namespace
+
+PoolWindow window_of(const char* op, at::IntArrayRef kernel, at::IntArrayRef stride,
+                     at::IntArrayRef padding, at::IntArrayRef dilation, bool average) {
+  for (const auto& list : {kernel, stride, padding, dilation})
+    TORCH_CHECK(list.size() == 2, "wide::", op, ": got ", list, ", expected two numbers");
+  return {{kernel[0], kernel[1]},
+          {stride[0], stride[1]},
+          {padding[0], padding[1]},
+          {dilation[0], dilation[1]},
+          average};
+}
+
+std::vector<int64_t> PoolWindow::result_sizes(const Tensor& x, bool ceil) const {
+  const auto along = [&](int axis) {
+    return at::native::pooling_output_shape<int64_t>(x.size(2 + axis), kernel[axis], padding[axis],
+                                                     stride[axis], dilation[axis], ceil);
+  };
+  return {x.size(0), x.size(1), along(0), along(1)};
+}
 
 Pooling Pooling::parse(const std::string& text) {
   Pooling made{};

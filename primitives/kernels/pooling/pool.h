@@ -12,7 +12,14 @@ struct PoolWindow {
 
   /// Weight of an element in the window's average; 1 for the maximum.
   float share() const { return average ? 1.0F / static_cast<float>(kernel[0] * kernel[1]) : 1.0F; }
+  /// Sizes of the result for x `[images, channels, H, W]`.
+  std::vector<int64_t> result_sizes(const at::Tensor& x, bool ceil) const;
 };
+
+/// A window from the arguments of `wide::op`, lists of two numbers each.
+PoolWindow window_of(const char* op, at::IntArrayRef kernel, at::IntArrayRef stride,
+                     at::IntArrayRef padding, at::IntArrayRef dilation = {1, 1},
+                     bool average = false);
 
 /// Sizes of one image and of its result.
 struct PoolShape {

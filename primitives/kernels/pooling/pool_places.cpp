@@ -1,13 +1,10 @@
-#include "primitives/kernels/pooling/pool_places.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/native/Pool.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "primitives/kernels/operators.h"
+#include "primitives/kernels/pooling/pool.h"
 #include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -184,32 +181,25 @@ void last_backward(const float* g, const uint8_t* places, const PoolShape& s, co
 }  // namespace wide::pool_places::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+namespace wide::pool_places {
+namespace {
 #if HWY_ONCE
-namespace wide {
-namespace pool_places {
+
 HWY_EXPORT(squares);
 HWY_EXPORT(plane);
 HWY_EXPORT(squares_backward);
 HWY_EXPORT(last_row);
 HWY_EXPORT(last_backward);
 
-namespace {
-
 using at::Tensor;
 
 constexpr int64_t kMostElements = 255;  // indices are bytes
 
-PoolWindow window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding) {
-  for (const auto& list : {kernel, stride, padding})
-    TORCH_CHECK(list.size() == 2, "wide::max_pool_places: got ", list, ", expected two numbers");
+PoolWindow small_window(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding) {
+  const PoolWindow window = window_of("max_pool_places", kernel, stride, padding);
   TORCH_CHECK(kernel[0] * kernel[1] <= kMostElements, "wide::max_pool_places: got a window of ",
               kernel);
-  return {{kernel[0], kernel[1]}, {stride[0], stride[1]}, {padding[0], padding[1]}, {1, 1}};
-}
-
-int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
-  return at::native::pooling_output_shape<int64_t>(size, p.kernel[axis], p.padding[axis],
-                                                   p.stride[axis], 1, ceil);
+  return window;
 }
 
 void pool_planes(const float* x, int64_t planes, const Pooling& pooling, float* y,
@@ -263,15 +253,18 @@ int64_t a_time(int64_t elements) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, elements));
 }
 
+/// Max pooling of `[images, channels, H, W]` float32, and the index of the greatest element in its
+/// window, counted row by row, as a byte. Both agree with ATen's max_pool2d_with_indices, NaN and
+/// equal elements included. Results have the layout of x, contiguous or channels last. For windows
+/// without dilation, of at most 255 elements.
 std::tuple<Tensor&, Tensor&> max_pool_places_out(const Tensor& x, at::IntArrayRef kernel,
                                                  at::IntArrayRef stride, at::IntArrayRef padding,
                                                  bool ceil, Tensor& out, Tensor& places) {
-  const PoolWindow p = window_of(kernel, stride, padding);
+  const PoolWindow p = small_window(kernel, stride, padding);
   TORCH_CHECK(x.dim() == 4 && out.dim() == 4 && out.sizes() == places.sizes(),
               "wide::max_pool_places: got x ", x.sizes(), " and out ", out.sizes());
   const PoolShape s{x.size(1), x.size(2), x.size(3), out.size(2), out.size(3)};
-  TORCH_CHECK(out.size(0) == x.size(0) && out.size(1) == s.channels &&
-                  s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil) &&
+  TORCH_CHECK(out.sizes() == p.result_sizes(x, ceil) &&
                   out.is_contiguous(format(channels_last(x))) &&
                   places.is_contiguous(format(channels_last(x))),
               "wide::max_pool_places: out ", out.sizes(), " does not fit x ", x.sizes());
@@ -299,18 +292,8 @@ std::tuple<Tensor&, Tensor&> max_pool_places_out(const Tensor& x, at::IntArrayRe
   return {out, places};
 }
 
-std::tuple<Tensor, Tensor> max_pool_places_kernel(const Tensor& x, at::IntArrayRef kernel,
-                                                  at::IntArrayRef stride, at::IntArrayRef padding,
-                                                  bool ceil) {
-  const PoolWindow p = window_of(kernel, stride, padding);
-  Tensor out = at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
-                          result_size(x.size(3), p, 1, ceil)},
-                         x.options(), format(channels_last(x)));
-  Tensor places = at::empty_like(out, x.options().dtype(at::kByte));
-  max_pool_places_out(x, kernel, stride, padding, ceil, out, places);
-  return {out, places};
-}
-
+/// The gradient for x, of these sizes and this layout, from the result's gradient g; summed in
+/// ATen's order.
 Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArrayRef sizes,
                               at::IntArrayRef kernel, at::IntArrayRef stride,
                               at::IntArrayRef padding, bool last, Tensor& out) {
@@ -319,7 +302,7 @@ Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArra
                   g.size(1) == sizes[1],
               "wide::max_pool_backward: got g ", g.sizes(), " and places ", places.sizes(), " for ",
               sizes);
-  const Pooling pooling{window_of(kernel, stride, padding),
+  const Pooling pooling{small_window(kernel, stride, padding),
                         {sizes[1], sizes[2], sizes[3], g.size(2), g.size(3)}};
   const PoolWindow& p = pooling.window;
   std::vector<int64_t> away;
@@ -357,42 +340,26 @@ Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArra
   return out;
 }
 
-Tensor max_pool_backward_kernel(const Tensor& g, const Tensor& places, at::IntArrayRef sizes,
-                                at::IntArrayRef kernel, at::IntArrayRef stride,
-                                at::IntArrayRef padding, bool last) {
-  Tensor out = at::empty(sizes, g.options(), format(last));
-  return max_pool_backward_out(g, places, sizes, kernel, stride, padding, last, out);
-}
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(
+  kernels::add_filled_operator(
       m, "max_pool_places", "Tensor x, int[] kernel, int[] stride, int[] padding, bool ceil",
-      max_pool_places_kernel, max_pool_places_out, {.results = {"out", "places"}});
-  kernels::add_operator(m, "max_pool_backward",
-                        "Tensor g, Tensor places, int[] sizes, int[] kernel, int[] stride, int[] "
-                        "padding, bool channels_last",
-                        max_pool_backward_kernel, max_pool_backward_out, {.others = {at::kByte}});
+      [](const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+         bool ceil) {
+        const PoolWindow p = small_window(kernel, stride, padding);
+        const Tensor out =
+            at::empty(p.result_sizes(x, ceil), x.options(), format(channels_last(x)));
+        return std::tuple(out, at::empty_like(out, x.options().dtype(at::kByte)));
+      },
+      max_pool_places_out, {.results = {"out", "places"}});
+  kernels::add_filled_operator(
+      m, "max_pool_backward",
+      "Tensor g, Tensor places, int[] sizes, int[] kernel, int[] stride, int[] "
+      "padding, bool channels_last",
+      [](const Tensor& g, const Tensor&, at::IntArrayRef sizes, at::IntArrayRef, at::IntArrayRef,
+         at::IntArrayRef, bool last) { return at::empty(sizes, g.options(), format(last)); },
+      max_pool_backward_out, {.others = {at::kByte}});
 }
 
-std::vector<int64_t> two(const int64_t (&numbers)[2]) { return {numbers[0], numbers[1]}; }
-
-}  // namespace
-}  // namespace pool_places
-
-std::pair<at::Tensor, at::Tensor> max_pool_places(const at::Tensor& x, const PoolWindow& p,
-                                                  bool ceil) {
-  using pool_places::two;
-  const auto [out, places] =
-      pool_places::max_pool_places_kernel(x, two(p.kernel), two(p.stride), two(p.padding), ceil);
-  return {out, places};
-}
-
-at::Tensor max_pool_backward(const at::Tensor& g, const at::Tensor& places, at::IntArrayRef sizes,
-                             const PoolWindow& p, bool channels_last) {
-  using pool_places::two;
-  return pool_places::max_pool_backward_kernel(g, places, sizes, two(p.kernel), two(p.stride),
-                                               two(p.padding), channels_last);
-}
-
-}  // namespace wide
 #endif
+}  // namespace
+}  // namespace wide::pool_places

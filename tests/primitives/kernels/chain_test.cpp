@@ -1,6 +1,4 @@
 // Chains of pointwise operators beside ATen's in float64, under every instruction set.
-#include "primitives/kernels/pointwise/chain.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -17,6 +15,7 @@
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
 #include "primitives/kernels/pointwise/chain_code.h"
+#include "tests/primitives/kernels/called_operators.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::chain_test {

@@ -1,6 +1,4 @@
 // Products of matrices as they lie, and the pass that calls them, against float64.
-#include "primitives/kernels/gemm/matmul.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -12,6 +10,7 @@
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
 #include "primitives/kernels/gemm/matmul_tile.h"
+#include "tests/primitives/kernels/called_operators.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::matmul_test {

@@ -9,7 +9,7 @@
 #include "primitives/kernels/gemm/bf16_linear.h"
 #include "primitives/kernels/gemm/packed_linear.h"
 #include "primitives/kernels/pointwise/counter_draws.h"
-#include "primitives/kernels/pooling/pool_places.h"
+#include "tests/primitives/kernels/called_operators.h"
 
 namespace wide::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/compile.h"
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/pooling/adaptive_pool.h"
-#include "primitives/kernels/pooling/pool_places.h"
+#include "tests/primitives/kernels/called_operators.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::pool_test {

@@ -1,6 +1,4 @@
 // Reductions of rows beside ATen's in float64, under every instruction set, and in wide programs.
-#include "primitives/kernels/norm/row_reduce.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -9,6 +7,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/measure/roofline.h"
+#include "tests/primitives/kernels/called_operators.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::row_reduce_test {

@@ -1,6 +1,4 @@
 // softmax and its logarithm beside ATen's in float64, under every instruction set.
-#include "primitives/kernels/norm/softmax.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,7 +7,7 @@
 
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
-#include "primitives/kernels/norm/softmax_backward.h"
+#include "tests/primitives/kernels/called_operators.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::softmax_test {
