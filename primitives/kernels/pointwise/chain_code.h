@@ -9,61 +9,65 @@
 /// 1"). The last result is the chain's. True is 1, false 0.
 namespace wide::chains {
 
-enum class Op : uint8_t {
-  copy,
-  neg,
-  abs,
-  square,
-  sqrt,
-  rsqrt,
-  reciprocal,
-  exp,
-  expm1,
-  log,
-  log1p,
-  tanh,
-  sigmoid,
-  silu,
-  relu,
-  erf,
-  gelu,
-  gelu_tanh,
-  mish,
-  hardsigmoid,
-  hardswish,
-  gelu_slope,  // derivatives by x
-  gelu_tanh_slope,
-  silu_slope,
-  sin,
-  cos,
-  floor,
-  ceil,
-  trunc,
-  round,
-  sign,
-  logical_not,
-  elu,         // alpha, scale, input scale
-  elu_slope,   // the same numbers
-  leaky_relu,  // slope
-  softplus,    // beta, threshold
-  clamp,       // least, greatest
-  threshold,   // limit, replacement of smaller or equal values
-  add,
-  sub,
-  mul,
-  div,
-  maximum,
-  minimum,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  logical_and,
-  logical_or,
-  where,  // condition, then, else
-};
+/// The instructions: name, number of operands, number of parameters, whether the result is a bool.
+#define WIDE_CHAIN_OPS(ROW)                                                        \
+  ROW(copy, 1, 0, false)                                                           \
+  ROW(neg, 1, 0, false)                                                            \
+  ROW(abs, 1, 0, false)                                                            \
+  ROW(square, 1, 0, false)                                                         \
+  ROW(sqrt, 1, 0, false)                                                           \
+  ROW(rsqrt, 1, 0, false)                                                          \
+  ROW(reciprocal, 1, 0, false)                                                     \
+  ROW(exp, 1, 0, false)                                                            \
+  ROW(expm1, 1, 0, false)                                                          \
+  ROW(log, 1, 0, false)                                                            \
+  ROW(log1p, 1, 0, false)                                                          \
+  ROW(tanh, 1, 0, false)                                                           \
+  ROW(sigmoid, 1, 0, false)                                                        \
+  ROW(silu, 1, 0, false)                                                           \
+  ROW(relu, 1, 0, false)                                                           \
+  ROW(erf, 1, 0, false)                                                            \
+  ROW(gelu, 1, 0, false)                                                           \
+  ROW(gelu_tanh, 1, 0, false)                                                      \
+  ROW(mish, 1, 0, false)                                                           \
+  ROW(hardsigmoid, 1, 0, false)                                                    \
+  ROW(hardswish, 1, 0, false)                                                      \
+  ROW(gelu_slope, 1, 0, false) /* derivatives by x */                              \
+  ROW(gelu_tanh_slope, 1, 0, false)                                                \
+  ROW(silu_slope, 1, 0, false)                                                     \
+  ROW(sin, 1, 0, false)                                                            \
+  ROW(cos, 1, 0, false)                                                            \
+  ROW(floor, 1, 0, false)                                                          \
+  ROW(ceil, 1, 0, false)                                                           \
+  ROW(trunc, 1, 0, false)                                                          \
+  ROW(round, 1, 0, false)                                                          \
+  ROW(sign, 1, 0, false)                                                           \
+  ROW(logical_not, 1, 0, true)                                                     \
+  ROW(elu, 1, 3, false)        /* alpha, scale, input scale */                     \
+  ROW(elu_slope, 1, 3, false)  /* the same numbers */                              \
+  ROW(leaky_relu, 1, 1, false) /* slope */                                         \
+  ROW(softplus, 1, 2, false)   /* beta, threshold */                               \
+  ROW(clamp, 1, 2, false)      /* least, greatest */                               \
+  ROW(threshold, 1, 2, false)  /* limit, replacement of smaller or equal values */ \
+  ROW(add, 2, 0, false)                                                            \
+  ROW(sub, 2, 0, false)                                                            \
+  ROW(mul, 2, 0, false)                                                            \
+  ROW(div, 2, 0, false)                                                            \
+  ROW(maximum, 2, 0, false)                                                        \
+  ROW(minimum, 2, 0, false)                                                        \
+  ROW(eq, 2, 0, true)                                                              \
+  ROW(ne, 2, 0, true)                                                              \
+  ROW(lt, 2, 0, true)                                                              \
+  ROW(le, 2, 0, true)                                                              \
+  ROW(gt, 2, 0, true)                                                              \
+  ROW(ge, 2, 0, true)                                                              \
+  ROW(logical_and, 2, 0, true)                                                     \
+  ROW(logical_or, 2, 0, true)                                                      \
+  ROW(where, 3, 0, false) /* condition, then, else */
+
+#define WIDE_NAME(NAME, ...) NAME,
+enum class Op : uint8_t { WIDE_CHAIN_OPS(WIDE_NAME) };
+#undef WIDE_NAME
 
 /// An op's name in the text, its numbers of operands and of parameters, and whether its result is a
 /// bool.
