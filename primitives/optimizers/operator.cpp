@@ -70,43 +70,25 @@ void step_into(const std::string& name, const Tensors& from, const Tensor& gradi
     if (!made[k].is_same(into[k])) into[k].copy_(made[k]);
 }
 
-Tensor fresh(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
-
-Tensor& one_out(const Tensor& p, const Tensor& g, const Tensor& hyper, int64_t step,
-                c10::string_view name, Tensor& out) {
-  step_into(std::string(name), {p}, g, hyper, step, {out});
-  return out;
-}
-Tensor one(const Tensor& p, const Tensor& g, const Tensor& hyper, int64_t step,
-           c10::string_view name) {
-  Tensor out = fresh(p);
-  return one_out(p, g, hyper, step, name, out);
-}
-
-std::tuple<Tensor&, Tensor&> two_out(const Tensor& p, const Tensor& g, const Tensor& a,
-                                     const Tensor& hyper, int64_t step, c10::string_view name,
-                                     Tensor& out, Tensor& out_a) {
-  step_into(std::string(name), {p, a}, g, hyper, step, {out, out_a});
-  return {out, out_a};
-}
-std::tuple<Tensor, Tensor> two(const Tensor& p, const Tensor& g, const Tensor& a,
-                               const Tensor& hyper, int64_t step, c10::string_view name) {
-  Tensor out = fresh(p), out_a = fresh(a);
-  return two_out(p, g, a, hyper, step, name, out, out_a);
-}
-
-std::tuple<Tensor&, Tensor&, Tensor&> three_out(const Tensor& p, const Tensor& g, const Tensor& a,
-                                                const Tensor& b, const Tensor& hyper, int64_t step,
-                                                c10::string_view name, Tensor& out, Tensor& out_a,
-                                                Tensor& out_b) {
-  step_into(std::string(name), {p, a, b}, g, hyper, step, {out, out_a, out_b});
-  return {out, out_a, out_b};
-}
-std::tuple<Tensor, Tensor, Tensor> three(const Tensor& p, const Tensor& g, const Tensor& a,
-                                         const Tensor& b, const Tensor& hyper, int64_t step,
-                                         c10::string_view name) {
-  Tensor out = fresh(p), out_a = fresh(a), out_b = fresh(b);
-  return three_out(p, g, a, b, hyper, step, name, out, out_a, out_b);
+/// The kernel of all overloads: `parameter`, `gradient`, the state, `hyper`, `step`, `optimizer`,
+/// and in out-forms the results, which are the new parameter and its state. Without `computes` it
+/// only makes results, for dry recordings.
+template <bool computes>
+void step_boxed(const c10::OperatorHandle& op, Stack* stack) {
+  const size_t count = op.schema().arguments().size(), results = op.schema().returns().size();
+  const std::vector<IValue> in(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const size_t hyper = results + 1, outs = results + 4;
+  Tensors from, into;
+  for (size_t k = 0; k < results; ++k) {
+    from.push_back(in[k == 0 ? 0 : k + 1].toTensor());
+    into.push_back(count > outs ? in[outs + k].toTensor()
+                                : at::empty(from[k].sizes(), from[k].options()));
+  }
+  if constexpr (computes)
+    step_into(in[hyper + 2].toStringRef(), from, in[1].toTensor(), in[hyper].toTensor(),
+              in[hyper + 1].toInt(), into);
+  stack->resize(stack->size() - count);
+  stack->insert(stack->end(), into.begin(), into.end());
 }
 
 // Overloads by the number of state tensors.
@@ -135,32 +117,15 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("optimizer_step.none", one);
-  m.impl("optimizer_step.none_out", one_out);
-  m.impl("optimizer_step.one", two);
-  m.impl("optimizer_step.one_out", two_out);
-  m.impl("optimizer_step.two", three);
-  m.impl("optimizer_step.two_out", three_out);
-}
-
-// Results' shapes only, for dry recordings.
-Tensor one_shape(const Tensor& p, const Tensor&, const Tensor&, int64_t, c10::string_view) {
-  return fresh(p);
-}
-std::tuple<Tensor, Tensor> two_shapes(const Tensor& p, const Tensor&, const Tensor& a,
-                                      const Tensor&, int64_t, c10::string_view) {
-  return {fresh(p), fresh(a)};
-}
-std::tuple<Tensor, Tensor, Tensor> three_shapes(const Tensor& p, const Tensor&, const Tensor& a,
-                                                const Tensor& b, const Tensor&, int64_t,
-                                                c10::string_view) {
-  return {fresh(p), fresh(a), fresh(b)};
+  for (const char* overload : {"none", "none_out", "one", "one_out", "two", "two_out"})
+    m.impl(fmt::format("optimizer_step.{}", overload).c_str(),
+           torch::CppFunction::makeFromBoxedFunction<&step_boxed<true>>());
 }
 
 TORCH_LIBRARY_IMPL(wide, Meta, m) {
-  m.impl("optimizer_step.none", one_shape);
-  m.impl("optimizer_step.one", two_shapes);
-  m.impl("optimizer_step.two", three_shapes);
+  for (const char* overload : kOverloads)
+    m.impl(fmt::format("optimizer_step.{}", overload).c_str(),
+           torch::CppFunction::makeFromBoxedFunction<&step_boxed<false>>());
 }
 
 /// The step on a device; other dtypes than float32 and float64 are computed in float32 here too.
