@@ -407,11 +407,13 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
     op.redispatchBoxed(rest, stack);
     return;
   }
+  const std::vector<IValue> in(stack->begin() + static_cast<std::ptrdiff_t>(base), stack->end());
   if (decomposition != nullptr) {
-    decomposition->function(*stack);
+    const Stack made = decomposition->function(in);
+    stack->resize(base);
+    stack->insert(stack->end(), made.begin(), made.end());
     return;
   }
-  const std::vector<IValue> in(stack->begin() + static_cast<std::ptrdiff_t>(base), stack->end());
   Region region{op, {}, {}, 0, 0, r->depth, false};
   for (const IValue& v : in) {
     const IValue inner = plain_value(v);

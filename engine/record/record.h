@@ -43,13 +43,12 @@ std::string first_recorded(size_t nodes,
                            const std::function<std::string(const Program&, const Node&)>& say);
 
 /// Replaces a call while recording, such as an operator with an undeclared mutation or without a
-/// wide form. `function` takes the arguments from the stack and leaves results of the same types;
-/// `applies` decides by the arguments.
+/// wide form. `function` returns results of the same types; `applies` decides by the arguments.
 struct Decomposition {
   std::string op;  // "aten::native_batch_norm"
   std::string why;
   std::function<bool(c10::ArrayRef<IValue>)> applies;
-  std::function<void(Stack&)> function;
+  std::function<Stack(c10::ArrayRef<IValue>)> function;
 };
 /// Registers at static initialisation; returns true so that it can initialise a constant.
 bool add_decomposition(Decomposition decomposition);

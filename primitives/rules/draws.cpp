@@ -150,36 +150,21 @@ constexpr Row kRows[] = {
     {"aten::bernoulli_", 3, any, by_chance, true},
 };
 
-void replace(Stack& stack, const Row& row) {
-  const std::vector<IValue> in(stack.end() - static_cast<ptrdiff_t>(row.arguments), stack.end());
-  Tensor made = row.made(in);
-  if (row.in_place) made = in[0].toTensor().copy_(made);
-  stack.resize(stack.size() - row.arguments);
-  stack.emplace_back(std::move(made));
-}
-
 // input, p, train -> output, mask
-void native_dropout(Stack& stack) {
-  const std::vector<IValue> in(stack.end() - 3, stack.end());
+Stack native_dropout(In in) {
   const Tensor x = in[0].toTensor();
   const Tensor mask = drop(at::ones_like(x), in[1].toDouble(), kAll);
-  stack.resize(stack.size() - 3);
-  stack.emplace_back(x * mask);
-  stack.emplace_back(mask.ne(0));
+  return {x * mask, mask.ne(0)};
 }
 
 // self, noise, lower, upper, training, generator -> output, the slopes as noise
-void rrelu_with_noise(Stack& stack) {
-  const std::vector<IValue> in(stack.end() - 6, stack.end());
+Stack rrelu_with_noise(In in) {
   const Tensor drawn = slopes(in[0].toTensor(), in[2], in[3]);
-  stack.resize(stack.size() - 6);
-  stack.emplace_back(in[0].toTensor() * drawn);
-  stack.emplace_back(drawn);
+  return {in[0].toTensor() * drawn, drawn};
 }
 
 // query, key, value, mask, dropout_p, causal, scale, grouped queries
-void attention(Stack& stack) {
-  const std::vector<IValue> in(stack.end() - 8, stack.end());
+Stack attention(In in) {
   Tensor q = in[0].toTensor(), k = in[1].toTensor(), v = in[2].toTensor();
   if (in[7].toBool()) {
     k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
@@ -198,9 +183,7 @@ void attention(Stack& stack) {
     scores = mask.scalar_type() == at::kBool ? scores.masked_fill(mask.logical_not(), kNever)
                                              : scores + mask;
   }
-  const Tensor made = at::matmul(drop(at::softmax(scores, -1), in[4].toDouble(), kAll), v);
-  stack.resize(stack.size() - 8);
-  stack.emplace_back(made);
+  return {at::matmul(drop(at::softmax(scores, -1), in[4].toDouble(), kAll), v)};
 }
 
 bool register_all() {
@@ -210,7 +193,10 @@ bool register_all() {
                        [&row](In in) {
                          return draws_by_counter() && in.size() == row.arguments && row.takes(in);
                        },
-                       [&row](Stack& stack) { replace(stack, row); }});
+                       [&row](In in) {
+                         const Tensor made = row.made(in);
+                         return Stack{row.in_place ? in[0].toTensor().copy_(made) : made};
+                       }});
   add_decomposition({"aten::native_dropout", why,
                      [](In in) { return draws_by_counter() && (in[2].isNone() || in[2].toBool()); },
                      native_dropout});

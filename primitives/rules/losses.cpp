@@ -17,23 +17,20 @@ struct LossConfig {
   std::string text() const { return fmt::format("reduction={} ignore={}", reduction, ignore); }
 };
 
-std::optional<LossConfig> loss_config(const CallView& call, size_t at) {
-  return LossConfig{static_cast<int64_t>(call.number(at, 1)),
-                    static_cast<int64_t>(call.number(at + 1, -100))};
-}
-
-std::optional<Claimed> claim_forward(const CallView& call) {  // self, target, weight, red, ignore
-  if (!call.is_tensor(0) || !call.is_tensor(1) || call.value(0).sizes.size() > 2)
-    return std::nullopt;
-  return Claimed{*loss_config(call, 3), {call.id(0), call.id(1), call.id(2)}, {0, 1}};
-}
-
-std::optional<Claimed> claim_backward(const CallView& call) {  // grad, self, target, weight, ...
-  if (!call.is_tensor(0) || !call.is_tensor(1) || !call.is_tensor(2) ||
-      call.value(1).sizes.size() > 2)
-    return std::nullopt;
-  return Claimed{
-      *loss_config(call, 4), {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
+/// Arguments: the gradient if `backward`, then self, target, weight, reduction, ignore, and if
+/// `backward` the sum of weights. `images`: self is `[B, C, H, W]`, else one row or several.
+template <bool backward, bool images>
+std::optional<Claimed> claim(const CallView& call) {
+  const size_t self = backward ? 1 : 0;
+  for (size_t i = 0; i < self + 2; ++i)
+    if (!call.is_tensor(i)) return std::nullopt;
+  const size_t rank = call.value(self).sizes.size();
+  if (images ? rank != 4 : rank > 2) return std::nullopt;
+  const LossConfig c{static_cast<int64_t>(call.number(self + 3, 1)),
+                     static_cast<int64_t>(call.number(self + 4, -100))};
+  if (backward)
+    return Claimed{c, {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
+  return Claimed{c, {call.id(0), call.id(1), call.id(2)}, {0, 1}};
 }
 
 /// For each row its class (0 if ignored) and weight (0 if ignored).
@@ -99,26 +96,15 @@ Tensors nll2d_backward(const LossConfig& c, const WideCall& call) {
   return {made.view({s[0], s[1], s[3], s[4], s[2]}).movedim(-1, 2)};
 }
 
-std::optional<Claimed> claim2d(const CallView& call, bool backward) {
-  const size_t at = backward ? 1 : 0;
-  if (!call.is_tensor(at) || call.value(at).sizes.size() != 4 || !call.is_tensor(at + 1))
-    return std::nullopt;
-  const LossConfig c = *loss_config(call, at + 3);
-  if (backward)
-    return Claimed{c, {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
-  return Claimed{c, {call.id(0), call.id(1), call.id(2)}, {0, 1}};
-}
-
 // --------------------------------------------------------------------------- label smoothing
 
-constexpr size_t kCrossEntropyArguments = 6;  // self, target, weight, reduction, ignore, smoothing
+// Arguments: self, target, weight, reduction, ignore, smoothing.
 
 bool smooths_classes(c10::ArrayRef<IValue> in) {
   return in[5].toDouble() > 0 && in[0].toTensor().sizes() != in[1].toTensor().sizes();
 }
 
-void smoothed_cross_entropy(Stack& stack) {
-  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - kCrossEntropyArguments);
+Stack smoothed_cross_entropy(c10::ArrayRef<IValue> in) {
   const Tensor scores = in[0].toTensor(), target = in[1].toTensor();
   const std::optional<Tensor> weight = in[2].toOptional<Tensor>();
   const int64_t reduction = in[3].toInt(), ignore = in[4].toInt();
@@ -140,8 +126,7 @@ void smoothed_cross_entropy(Stack& stack) {
                : at::ones_like(target, scores.options());
     smooth = smooth / counts.masked_fill(ignored, 0).sum();
   }
-  stack.resize(stack.size() - kCrossEntropyArguments);
-  stack.emplace_back(hard * (1 - smoothing) + smooth * (smoothing / static_cast<double>(classes)));
+  return {hard * (1 - smoothing) + smooth * (smoothing / static_cast<double>(classes))};
 }
 
 // Class weights are not listed as parameters, as all models may share them.
@@ -149,22 +134,22 @@ WIDE_RULES(
     // x NBC, class NB, weight NC -> N, sum of weights N; without a reduction NB
     {.name = "nll_loss",
      .summary = "Negative log likelihood of class targets, one loss per model",
-     .claims = {{"aten::nll_loss_forward", claim_forward}},
+     .claims = {{"aten::nll_loss_forward", claim<false, false>}},
      .strategies = {strategy<LossConfig>("wide", "gather, weigh and sum per model", nll_forward)}},
     // gradient N, x NBC, class NB, weight NC, sum of weights N -> NBC
     {.name = "nll_loss_backward",
      .summary = "Gradient of the negative log likelihood",
-     .claims = {{"aten::nll_loss_backward", claim_backward}},
+     .claims = {{"aten::nll_loss_backward", claim<true, false>}},
      .strategies = {strategy<LossConfig>("wide", "scatter per model", nll_backward)}},
     // x NBCHW, class NBHW, weight NC -> N, sum of weights N; without a reduction NBHW
     {.name = "nll_loss2d",
      .summary = "Negative log likelihood of every pixel's class",
-     .claims = {{"aten::nll_loss2d_forward", [](const CallView& c) { return claim2d(c, false); }}},
+     .claims = {{"aten::nll_loss2d_forward", claim<false, true>}},
      .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_forward)}},
     // gradient N, x NBCHW, class NBHW, weight NC, sum of weights N -> NBCHW
     {.name = "nll_loss2d_backward",
      .summary = "Gradient of the negative log likelihood of every pixel's class",
-     .claims = {{"aten::nll_loss2d_backward", [](const CallView& c) { return claim2d(c, true); }}},
+     .claims = {{"aten::nll_loss2d_backward", claim<true, true>}},
      .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)}});
 
 [[maybe_unused]] const bool registered[] = {

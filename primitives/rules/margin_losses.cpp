@@ -176,16 +176,13 @@ Tensors ctc(const CtcConfig& c, const WideCall& call) {
   return {loss.view({call.n, x.size(2)}), alpha.unflatten(0, {call.n, x.size(2)})};
 }
 
-// log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
-constexpr size_t kCtcArguments = 7;
-
+// Arguments: log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity.
 bool ctc_applies(c10::ArrayRef<IValue> in) {
   return in[2].isIntList() && in[0].toTensor().dim() == 3;
 }
 
 /// The loss as LibTorch reduces it, without its tensor filled through a pointer.
-void ctc_written_out(Stack& stack) {
-  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - kCtcArguments);
+Stack ctc_written_out(c10::ArrayRef<IValue> in) {
   const Sizes lengths = in[3].toIntVector();
   const int64_t reduction = in[5].toInt();
   const bool zero_infinity = in[6].toBool();
@@ -200,8 +197,7 @@ void ctc_written_out(Stack& stack) {
   } else if (reduction == at::Reduction::Sum) {
     loss = loss.sum();
   }
-  stack.resize(stack.size() - kCtcArguments);
-  stack.emplace_back(loss);
+  return {loss};
 }
 
 // ------------------------------------------------------------------------------ registration

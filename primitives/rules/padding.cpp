@@ -34,12 +34,11 @@ bool goes_round_once(c10::ArrayRef<IValue> in) {
   return true;
 }
 
-[[maybe_unused]] const bool registered = add_decomposition(
-    {"aten::_pad_circular", "it copies into fresh memory", goes_round_once, [](Stack& stack) {
-       const Sizes pad = stack.back().toIntVector();
-       stack.pop_back();
-       stack.back() = circular(stack.back().toTensor(), pad);
-     }});
+[[maybe_unused]] const bool registered =
+    add_decomposition({"aten::_pad_circular", "it copies into fresh memory", goes_round_once,
+                       [](c10::ArrayRef<IValue> in) {
+                         return Stack{circular(in[0].toTensor(), in[1].toIntVector())};
+                       }});
 
 }  // namespace
 }  // namespace wide::padding_rules

@@ -9,34 +9,24 @@
 namespace wide::rrelu_rules {
 namespace {
 
+using In = c10::ArrayRef<IValue>;
+
 Tensor leaky(const IValue& x, const IValue& lower, const IValue& upper) {
   const double slope = (lower.toScalar().toDouble() + upper.toScalar().toDouble()) / 2;
   return at::leaky_relu(x.toTensor(), slope);
 }
 
-// Arguments on the stack: self, lower, upper, training, generator.
-void rrelu(Stack& stack) {
-  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - 5);
-  const Tensor y = leaky(in[0], in[1], in[2]);
-  stack.resize(stack.size() - 5);
-  stack.emplace_back(y);
-}
-
-// Arguments: self, noise, lower, upper, training, generator. Also returns the noise, unchanged.
-void rrelu_with_noise(Stack& stack) {
-  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - 6);
-  const Tensor y = leaky(in[0], in[2], in[3]), noise = in[1].toTensor();
-  stack.resize(stack.size() - 6);
-  stack.emplace_back(y);
-  stack.emplace_back(noise);
-}
-
 [[maybe_unused]] const bool registered[] = {
+    // Arguments: self, lower, upper, training, generator.
     add_decomposition({"aten::rrelu", "it has no batching rule",
-                       [](c10::ArrayRef<IValue> in) { return !in[3].toBool(); }, rrelu}),
+                       [](In in) { return !in[3].toBool(); },
+                       [](In in) { return Stack{leaky(in[0], in[1], in[2])}; }}),
+    // Arguments: self, noise, lower, upper, training, generator. Also returns the noise, unchanged.
     add_decomposition({"aten::rrelu_with_noise_functional", "it has no batching rule",
-                       [](c10::ArrayRef<IValue> in) { return !in[4].toBool(); },
-                       rrelu_with_noise})};
+                       [](In in) { return !in[4].toBool(); },
+                       [](In in) {
+                         return Stack{leaky(in[0], in[2], in[3]), in[1]};
+                       }})};
 
 }  // namespace
 }  // namespace wide::rrelu_rules

@@ -46,7 +46,6 @@ Tensor self_attention(const Tensor& x, int64_t heads, const Tensor& qkv_weight,
 
 // query, key, value, embed_dim, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
 // need_weights, average_weights, mask_type
-constexpr size_t kAttentionArguments = 13;
 
 bool attention_applies(c10::ArrayRef<IValue> in) {
   const Call c{in};
@@ -56,27 +55,25 @@ bool attention_applies(c10::ArrayRef<IValue> in) {
   return self && !c.nested(0) && c.tensor(0).dim() == 3 && !c.flag(10);
 }
 
-void attention(Stack& stack) {
-  const Call c{c10::ArrayRef<IValue>(stack).slice(stack.size() - kAttentionArguments)};
-  const Tensor y = self_attention(c.tensor(0), c.integer(4), c.tensor(5), c.tensor(6), c.tensor(7),
-                                  c.tensor(8), keep_mask(c.tensor(9), mask_kind(c.in[12])));
-  stack.resize(stack.size() - kAttentionArguments);
-  stack.emplace_back(y);
-  stack.emplace_back(Tensor());  // attention weights, which are not returned
+/// The attention weights, which are not returned, are undefined.
+Stack attention(c10::ArrayRef<IValue> in) {
+  const Call c{in};
+  return {self_attention(c.tensor(0), c.integer(4), c.tensor(5), c.tensor(6), c.tensor(7),
+                         c.tensor(8), keep_mask(c.tensor(9), mask_kind(c.in[12]))),
+          Tensor()};
 }
 
 // src, embed_dim, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
 // norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2,
 // ffn_bias_2, mask, mask_type
-constexpr size_t kLayerArguments = 20;
 
 bool layer_applies(c10::ArrayRef<IValue> in) {
   const Call c{in};
   return !c.nested(0) && c.tensor(0).dim() == 3;
 }
 
-void layer(Stack& stack) {
-  const Call c{c10::ArrayRef<IValue>(stack).slice(stack.size() - kLayerArguments)};
+Stack layer(c10::ArrayRef<IValue> in) {
+  const Call c{in};
   const bool gelu = c.flag(7), norm_first = c.flag(8);
   const double eps = c.in[9].toDouble();
   const auto norm = [&](const Tensor& t, size_t at) {
@@ -92,8 +89,7 @@ void layer(Stack& stack) {
   hidden = gelu ? at::gelu(hidden) : at::relu(hidden);
   x = x + at::linear(hidden, c.tensor(16), c.tensor(17));
   if (!norm_first) x = norm(x, 12);
-  stack.resize(stack.size() - kLayerArguments);
-  stack.emplace_back(x);
+  return {x};
 }
 
 bool one_tensor(const Tensor& a, const Tensor& b) {
@@ -107,15 +103,12 @@ bool equal_applies(c10::ArrayRef<IValue> in) {
          (one_tensor(a, b) || a.sizes() != b.sizes());
 }
 
-void equal(Stack& stack) {
-  const bool same = one_tensor((stack.end() - 2)->toTensor(), stack.back().toTensor());
-  stack.resize(stack.size() - 2);
-  stack.emplace_back(same);
-}
-
 [[maybe_unused]] const bool registered[] = {
     add_decomposition({"aten::equal", "it gives Python a number, which only the data may tell",
-                       equal_applies, equal}),
+                       equal_applies,
+                       [](c10::ArrayRef<IValue> in) {
+                         return Stack{one_tensor(in[0].toTensor(), in[1].toTensor())};
+                       }}),
     add_decomposition({"aten::_native_multi_head_attention", "it has no batching rule",
                        attention_applies, attention}),
     add_decomposition(

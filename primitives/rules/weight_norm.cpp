@@ -8,13 +8,9 @@ namespace wide::weight_norm_rules {
 namespace {
 
 /// v, g, dim -> w, norms.
-void weight_norm(Stack& stack) {
-  const int64_t dim = stack.back().toInt();
-  const Tensor v = (stack.end() - 3)->toTensor(), g = (stack.end() - 2)->toTensor();
-  const Tensor norms = at::norm_except_dim(v, 2, dim);
-  stack.resize(stack.size() - 3);
-  stack.emplace_back(v * (g / norms));
-  stack.emplace_back(norms);
+Stack weight_norm(c10::ArrayRef<IValue> in) {
+  const Tensor v = in[0].toTensor(), norms = at::norm_except_dim(v, 2, in[2].toInt());
+  return {v * (in[1].toTensor() / norms), norms};
 }
 
 [[maybe_unused]] const bool registered =
