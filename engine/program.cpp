@@ -138,6 +138,10 @@ bool Node::is_random() const {
   return !p.isDouble() || p.toDouble() != 0.0;
 }
 
+size_t Program::bound_at(ValueId id) const {
+  return static_cast<size_t>(std::find(bound.begin(), bound.end(), id) - bound.begin());
+}
+
 ValueId Program::add_value(Value value) {
   values.push_back(std::move(value));
   return static_cast<ValueId>(values.size()) - 1;

@@ -133,6 +133,8 @@ struct Program {
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
   ValueId add_value(Value value);
+  /// The index in `bound` of a value that is bound.
+  size_t bound_at(ValueId id) const;
   /// Lets every reader of `from` (nodes, regions, outputs, updates) read `to` instead.
   void replace_uses(ValueId from, ValueId to);
   /// Keeps the nodes with `keep[i]`, adjusting regions; drops regions whose last node is removed.

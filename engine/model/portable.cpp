@@ -89,8 +89,7 @@ std::string identifier(const std::string& name) {
 
 Ensemble own_state(const Network& network, const Program& single, Ensemble ensemble) {
   for (const Update& u : single.updates) {
-    const auto at = static_cast<size_t>(
-        std::find(single.bound.begin(), single.bound.end(), u.target) - single.bound.begin());
+    const size_t at = single.bound_at(u.target);
     if (!ensemble.shared[at]) continue;
     const TensorSpec& spec = network.tensors[at];
     if (spec.role == Role::input)

@@ -1,6 +1,7 @@
 #include "engine/train/models.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/strides.h>
 
 #include <algorithm>
 #include <cmath>
@@ -151,9 +152,7 @@ Tensor TrainedModels::rows_like(const Tensor& rows) const {
   const int64_t count = rows.numel() / n_;
   const int64_t each = kAlign / static_cast<int64_t>(rows.element_size());
   const int64_t padded = std::max<int64_t>((count + each - 1) / each * each, each);
-  Sizes strides(static_cast<size_t>(rows.dim()), 1);
-  for (size_t i = strides.size(); i-- > 2;)
-    strides[i - 1] = strides[i] * std::max<int64_t>(rows.size(static_cast<int64_t>(i)), 1);
+  c10::DimVector strides = c10::contiguous_strides(rows.sizes());
   strides[0] = padded;
   return empty_to_keep({n_ * padded}, options).zero_().as_strided(rows.sizes(), strides);
 }

@@ -163,9 +163,8 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
     changes(p.form.weights[k]);
   }
   for (const Update& u : p.single.updates) {
-    const auto bound = static_cast<size_t>(
-        std::find(p.single.bound.begin(), p.single.bound.end(), u.target) - p.single.bound.begin());
-    const auto at = std::find(p.form.weights.begin(), p.form.weights.end(), bound);
+    const auto at =
+        std::find(p.form.weights.begin(), p.form.weights.end(), p.single.bound_at(u.target));
     if (at == p.form.weights.end())
       fail(
           "[train] input: got one that the network changes in place, expected it to be read; try "

@@ -70,11 +70,6 @@ void give_back_memory() {
 
 }  // namespace
 
-size_t bound_at(const Program& program, ValueId id) {
-  return static_cast<size_t>(std::find(program.bound.begin(), program.bound.end(), id) -
-                             program.bound.begin());
-}
-
 void check_values(const Tensor& t, const std::function<std::string()>& name) {
   const bool strided = t.layout() == c10::kStrided;
   const bool held = !strided || !t.has_storage() || t.numel() == 0 || t.storage().nbytes() > 0;
@@ -206,7 +201,7 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
   if (!primitive.empty()) check_primitive(s.single);
   e = own_state(s.network, s.single, e);
-  for (const Update& u : s.single.updates) s.changed.push_back(bound_at(s.single, u.target));
+  for (const Update& u : s.single.updates) s.changed.push_back(s.single.bound_at(u.target));
   for (size_t i = 0; i < s.network.tensors.size(); ++i)
     s.live.push_back(
         s.network.tensors[i].role != Role::input &&
@@ -314,7 +309,7 @@ void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
                                    const Tensors& updates,
                                    std::vector<std::pair<size_t, Tensor>>* changed) {
   for (size_t k = 0; k < updates.size(); ++k) {
-    const size_t at = bound_at(single, single.updates[k].target);
+    const size_t at = single.bound_at(single.updates[k].target);
     if (s.network.tensors[at].role == Role::input) continue;
     size_t weight = 0;
     for (size_t i = 0; i < at; ++i) weight += s.network.tensors[i].role != Role::input;
@@ -339,7 +334,7 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
   if (!s.for_gradients) {
     s.for_gradients = record_single(s.network, e, /*grad=*/true);
     for (const Update& u : s.for_gradients->updates)
-      if (std::find(s.changed.begin(), s.changed.end(), bound_at(*s.for_gradients, u.target)) ==
+      if (std::find(s.changed.begin(), s.changed.end(), s.for_gradients->bound_at(u.target)) ==
           s.changed.end())
         throw Unsupported(reason("backward", s.for_gradients->value(u.target).name,
                                  "a change in grad mode alone", "the same in both modes",

@@ -24,9 +24,6 @@ struct Signature {
       gradients;
 };
 
-/// The index of a bound value in `program.bound`.
-size_t bound_at(const Program& program, ValueId id);
-
 /// Throws Error "[run] name: …" for tensors that kernels cannot read: sparse layouts, meta tensors,
 /// freed memory.
 void check_values(const Tensor& t, const std::function<std::string()>& name);

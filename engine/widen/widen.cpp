@@ -474,12 +474,9 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
   // The recording has updates of Program(1) as extra outputs: restore their targets.
   Program& wide_program = result.program;
   const size_t outputs = program.outputs.size();
-  for (size_t k = 0; k < program.updates.size(); ++k) {
-    const auto at =
-        std::find(program.bound.begin(), program.bound.end(), program.updates[k].target);
-    const auto index = static_cast<size_t>(at - program.bound.begin());
-    wide_program.updates.push_back({wide_program.bound[index], wide_program.outputs[outputs + k]});
-  }
+  for (size_t k = 0; k < program.updates.size(); ++k)
+    wide_program.updates.push_back({wide_program.bound[program.bound_at(program.updates[k].target)],
+                                    wide_program.outputs[outputs + k]});
   wide_program.outputs.resize(outputs);
   return result;
 }

@@ -27,13 +27,6 @@ bool transposes(const Node& node, const Program& program) {
          to.strides[2] == from.strides[1];
 }
 
-Sizes contiguous_strides(const Sizes& sizes) {
-  Sizes strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
-  return strides;
-}
-
 struct Operand {
   ValueId id;
   bool transpose;
@@ -141,7 +134,7 @@ class Products {
       b.transpose = !b.transpose;
       at = *reader;
       Value& turned = program_.value(program_.nodes[at].results[0].values[0]);
-      turned.strides = contiguous_strides(turned.sizes);
+      make_contiguous(turned);
     }
     Node& node = program_.nodes[at];
     if (at != i) {

@@ -1,5 +1,7 @@
 #include "engine/lower/plan/uses.h"
 
+#include <c10/util/strides.h>
+
 #include <algorithm>
 
 namespace wide {
@@ -102,9 +104,8 @@ bool dense(const Value& value) {
 }
 
 void make_contiguous(Value& value) {
-  value.strides.assign(value.sizes.size(), 1);
-  for (size_t i = value.sizes.size(); i-- > 1;)
-    value.strides[i - 1] = value.strides[i] * std::max<int64_t>(value.sizes[i], 1);
+  const c10::DimVector strides = c10::contiguous_strides(value.sizes);
+  value.strides.assign(strides.begin(), strides.end());
 }
 
 }  // namespace wide

@@ -133,10 +133,8 @@ double time_strategy(const Rule& rule, const Strategy& strategy, const std::any&
   for (size_t k = 0; k < plan.outside().size(); ++k) {
     const ValueId id = plan.outside()[k];
     auto it = known.find(id);
-    const auto bound = std::find(program.bound.begin(), program.bound.end(), id);
-    prepared.push_back(it != known.end()
-                           ? plan.prepare(k, it->second)
-                           : bindings[static_cast<size_t>(bound - program.bound.begin())].tensor);
+    prepared.push_back(it != known.end() ? plan.prepare(k, it->second)
+                                         : bindings[program.bound_at(id)].tensor);
     plan.bind(k, prepared.back());
   }
   std::vector<void*> out;

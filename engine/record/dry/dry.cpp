@@ -4,6 +4,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/strides.h>
 #include <torch/library.h>
 
 #include <map>
@@ -233,10 +234,7 @@ DryRecording::~DryRecording() { dry = false; }
 bool dry_recording() { return dry; }
 
 Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
-  return without_elements(sizes, strides, dtype, device);
+  return without_elements(sizes, c10::contiguous_strides(sizes), dtype, device);
 }
 
 void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::vector<IValue>* stack,
