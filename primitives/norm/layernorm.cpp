@@ -5,7 +5,7 @@
 
 #include "engine/widen/describe.h"
 #include "primitives/kernels/norm/norms.h"
-#include "primitives/patterns/layer_norm.h"
+#include "primitives/patterns/norms.h"
 
 namespace wide::layernorm_target {
 namespace {
@@ -97,17 +97,16 @@ Target target() {
   t.source = "torch.nn.LayerNorm";
   t.network = network;
   t.axes = axes({"B", "T", "D"});
-  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
+  t.sweeps["quick"] = {quick_n(), {"B=8 T=128 D=256"}};
   t.sweeps["full"] = {
       full_n_100(),
       grid({{"B", {4, 8, 16, 32}}, {"T", {64, 128, 256, 512}}, {"D", {128, 256, 512, 768}}})};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 T=64 D=128"}};
   t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "T", "D"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum D terms in single precision";
-  t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}}, {{"B", 1}, {"T", 5}, {"D", 67}}};
-  t.refusals = {
-      {{{"B", 1}, {"T", 1}, {"D", 0}}, "[layernorm] D: got 0, expected at least 1; try D=1"}};
+  t.odd_shapes = {"B=3 T=1 D=7", "B=1 T=5 D=67"};
+  t.refusals = {{"B=1 T=1 D=0", "[layernorm] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = load(nn.LayerNorm(a.D))(t['x'])";
   t.claims = {{"aten::layer_norm", [](const CallView& c) { return claim(c, false, {0}); }},
               {"aten::native_layer_norm",

@@ -248,6 +248,9 @@ TEST(Claims, RmsNormAsOperatorAndByHand) {
       [&](const Tensors& in) -> Tensors { return {in[0] * root(in[0]).sqrt().reciprocal()}; },
       [&](const Tensors& in) -> Tensors {  // scaled by what is no weight
         return {in[0] * at::rsqrt(root(in[0])) * in[0]};
+      },
+      [&](const Tensors& in) -> Tensors {  // divided by what looks like a weight
+        return {in[0] * at::rsqrt(root(in[0])) / in[1]};
       }};
   for (const Function& form : forms) expect_claimed("rmsnorm", t, form);
 }

@@ -28,6 +28,14 @@ TEST(LayerNormWrittenOut, InEveryForm) {
       [](const Tensors& in) -> Tensors {
         const Tensor variance = at::var(in[0], {-1}, /*correction=*/0, /*keepdim=*/true);
         return {in[1] * (centred(in[0]) / at::sqrt(variance + 1e-3)) + in[2]};
+      },
+      [](const Tensors& in) -> Tensors {
+        const Tensor d = centred(in[0]), variance = d.pow(2).mean(-1, true);
+        return {d * (variance + 1e-3).pow(-0.5) * in[1] + in[2]};
+      },
+      [](const Tensors& in) -> Tensors {
+        const Tensor d = centred(in[0]), variance = d.pow(2).mean(-1, true);
+        return {(variance + 1e-3).sqrt().reciprocal() * d * in[1] + in[2]};
       }};
   for (const Function& form : forms) expect_claimed("layernorm", tensors(), form);
 }

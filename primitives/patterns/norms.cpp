@@ -1,78 +1,98 @@
-#include "primitives/patterns/layer_norm.h"
-
-#include <algorithm>
+#include "primitives/patterns/norms.h"
 
 namespace wide {
 namespace {
 
 class Reader {
  public:
-  explicit Reader(const PatternView& view) : view_(view) {}
+  /// `rms`: x itself is divided, not its distance from the mean.
+  Reader(const PatternView& view, bool rms) : view_(view), rms_(rms) {}
 
-  std::optional<WrittenNorm> read(size_t last) {
+  std::optional<WrittenNorm> layer(size_t last) {
     const CallView add = view_.call(last);
     if (!two_tensors(last) || add.number(2, 1) != 1) return std::nullopt;
     for (const size_t side : {size_t{0}, size_t{1}}) {
       norm_ = {};
       norm_.bias = add.id(side);
-      if (affine(add.id(1 - side)) && is_row(norm_.weight) && is_row(norm_.bias)) {
-        std::sort(norm_.nodes.begin(), norm_.nodes.end());
-        return norm_;
-      }
+      const auto product = take(add.id(1 - side), "aten::mul");
+      if (product && weighted(*product) && is_row(norm_.bias)) return norm_;
     }
     return std::nullopt;
   }
 
+  std::optional<WrittenNorm> root_mean_square(size_t last) {
+    if (normal(last)) return norm_;
+    norm_ = {};
+    return is(last, "aten::mul") && weighted(last) ? std::optional(norm_) : std::nullopt;
+  }
+
  private:
+  bool is(size_t node, const char* op) const {
+    return view_.node(node).op.schema().operator_name().name == op;
+  }
   bool two_tensors(size_t node) const {
     return view_.call(node).is_tensor(0) && view_.call(node).is_tensor(1);
   }
-
   bool is_row(ValueId id) const {
     return view_.meta(id).sizes == Sizes{view_.meta(norm_.x).sizes.back()};
   }
-
   std::optional<size_t> take(ValueId id, const char* op) {
     const auto node = view_.made_by(id, op);
     if (node) norm_.nodes.push_back(*node);
     return node;
   }
-
-  /// Matches normal * weight.
-  bool affine(ValueId id) {
-    const auto product = take(id, "aten::mul");
-    if (!product || !two_tensors(*product)) return false;
-    const CallView call = view_.call(*product);
-    const std::vector<size_t> before = norm_.nodes;
-    for (const size_t side : {size_t{0}, size_t{1}}) {
-      norm_.nodes = before;
-      norm_.weight = call.id(side);
-      if (normal(call.id(1 - side))) return true;
-    }
-    return false;
+  /// Takes the node; its first argument.
+  std::optional<ValueId> under(ValueId id, const char* op) {
+    const auto node = take(id, op);
+    return node ? std::optional(view_.call(*node).id(0)) : std::nullopt;
   }
 
-  /// Matches centred / sqrt(variance + eps), or times the root's inverse.
-  bool normal(ValueId id) {
-    if (const auto quotient = take(id, "aten::div")) {
-      const CallView call = view_.call(*quotient);
-      if (!two_tensors(*quotient) || call.size() > 2) return false;
-      const auto root = take(call.id(1), "aten::sqrt");
-      return root && centred(call.id(0)) && variance_and_eps(view_.call(*root).id(0));
-    }
-    const auto product = take(id, "aten::mul");
-    if (!product || !two_tensors(*product)) return false;
-    const CallView call = view_.call(*product);
+  /// Matches normal * weight.
+  bool weighted(size_t product) {
+    const CallView call = view_.call(product);
+    if (!two_tensors(product)) return false;
+    const std::vector<size_t> before = norm_.nodes;
     for (const size_t side : {size_t{0}, size_t{1}})
-      if (const auto root = view_.made_by(call.id(side), "aten::rsqrt")) {
-        norm_.nodes.push_back(*root);
-        return centred(call.id(1 - side)) && variance_and_eps(view_.call(*root).id(0));
+      for (const char* op : {"aten::div", "aten::mul"}) {
+        norm_.nodes = before;
+        norm_.weight = call.id(side);
+        const auto inner = take(call.id(1 - side), op);
+        if (inner && normal(*inner) && is_row(norm_.weight)) return true;
       }
     return false;
   }
 
-  /// Matches x - mean(x).
+  /// Matches centred / sqrt(variance + eps), or times the root's inverse.
+  bool normal(size_t node) {
+    const CallView call = view_.call(node);
+    if (!two_tensors(node)) return false;
+    if (is(node, "aten::div")) {
+      if (call.size() > 2) return false;  // with rounding
+      const auto sum = under(call.id(1), "aten::sqrt");
+      return sum && centred(call.id(0)) && variance_and_eps(*sum);
+    }
+    const std::vector<size_t> before = norm_.nodes;
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      norm_.nodes = before;
+      const auto sum = under_inverse_root(call.id(side));
+      if (sum && centred(call.id(1 - side)) && variance_and_eps(*sum)) return true;
+    }
+    return false;
+  }
+
+  /// The argument of 1 / sqrt: by rsqrt, a power, or the reciprocal of a root.
+  std::optional<ValueId> under_inverse_root(ValueId id) {
+    if (const auto sum = under(id, "aten::rsqrt")) return sum;
+    if (const auto root = under(id, "aten::reciprocal")) return under(*root, "aten::sqrt");
+    const auto power = take(id, "aten::pow");
+    return power && view_.number(*power, 1) == -0.5 ? std::optional(view_.call(*power).id(0))
+                                                    : std::nullopt;
+  }
+
+  /// Matches x - mean(x); for `rms` x.
   bool centred(ValueId id) {
+    norm_.x = centred_ = id;
+    if (rms_) return true;
     const auto difference = take(id, "aten::sub");
     if (!difference || !two_tensors(*difference)) return false;
     const CallView call = view_.call(*difference);
@@ -80,7 +100,6 @@ class Reader {
     const auto mean = take(call.id(1), "aten::mean");
     if (!mean || !over_last_axis(*mean, 2) || view_.call(*mean).id(0) != call.id(0)) return false;
     norm_.x = call.id(0);
-    centred_ = id;
     return view_.meta(norm_.x).sizes.size() > 1;
   }
 
@@ -91,7 +110,7 @@ class Reader {
     if (!eps) return false;
     norm_.eps = *eps;
     const ValueId variance = view_.call(*sum).id(0);
-    if (const auto own = take(variance, "aten::var")) {
+    if (const auto own = rms_ ? std::nullopt : take(variance, "aten::var")) {
       const CallView call = view_.call(*own);  // x, axes, correction, keepdim
       return call.id(0) == norm_.x && call.number(2, 1) == 0 && over_last_axis(*own, 3);
     }
@@ -115,6 +134,7 @@ class Reader {
   }
 
   const PatternView& view_;
+  const bool rms_;
   WrittenNorm norm_;
   ValueId centred_ = kNone;
 };
@@ -122,7 +142,11 @@ class Reader {
 }  // namespace
 
 std::optional<WrittenNorm> layer_norm_written_out(const PatternView& view, size_t node) {
-  return Reader(view).read(node);
+  return Reader(view, false).layer(node);
+}
+
+std::optional<WrittenNorm> rms_norm_written_out(const PatternView& view, size_t node) {
+  return Reader(view, true).root_mean_square(node);
 }
 
 }  // namespace wide
