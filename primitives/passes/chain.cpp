@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "engine/lower/plan/epilogue.h"
 #include "engine/passes/pass.h"
@@ -68,58 +70,65 @@ double scalar(const Node& node, size_t i, Writer& out) {
   return 0;
 }
 
-/// "op OPERANDS NUMBERS": operands are the node's first arguments, numbers the next ones.
-Write plain(const std::string& op) {
-  return [op](const Node& node, Writer& out) {
-    const chains::OpRow& row = *chains::find_row(op);
-    std::string line = op;
-    for (int i = 0; i < row.operands + row.numbers; ++i) {
-      const auto k = static_cast<size_t>(i);
-      line += " " + (i < row.operands ? out.operand(node.arguments[k])
-                                      : out.number(scalar(node, k, out)));
+/// Writes the instructions of a text, in which `$k` is argument k of the node, `#k` the number that
+/// is its argument k, and `%k` the result of the text's instruction k. "scale x #k" is "mul x #k",
+/// or just x where the number is 1.
+Write text(const std::string& instructions) {
+  std::vector<std::vector<std::string>> lines;
+  std::set<size_t> arguments;
+  std::istringstream all(instructions);
+  for (std::string line; std::getline(all, line, ';');) {
+    std::istringstream words(line);
+    lines.emplace_back(std::istream_iterator<std::string>(words),
+                       std::istream_iterator<std::string>());
+    for (const std::string& word : lines.back())
+      if (word[0] == '$') arguments.insert(std::stoul(word.substr(1)));
+  }
+  return [lines, arguments](const Node& node, Writer& out) {
+    std::map<size_t, std::string> operands;  // inputs are numbered in the order of the arguments
+    for (const size_t k : arguments) operands[k] = out.operand(node.arguments[k]);
+    std::vector<std::string> made;
+    for (std::vector<std::string> line : lines) {
+      for (std::string& word : line) {
+        if (word[0] == '$')
+          word = operands.at(std::stoul(word.substr(1)));
+        else if (word[0] == '#')
+          word = out.number(scalar(node, std::stoul(word.substr(1)), out));
+        else if (word[0] == '%')
+          word = made.at(std::stoul(word.substr(1)));
+      }
+      const bool scale = line[0] == "scale";
+      if (scale) line[0] = "mul";
+      made.push_back(scale && line[2] == "1" ? line[1]
+                                             : out.emit(fmt::format("{}", fmt::join(line, " "))));
     }
-    out.emit(line);
   };
 }
 
-/// Writes a op (alpha b), or, `reversed`, b op (alpha a).
-Write scaled(const std::string& op, bool reversed = false) {
-  return [op, reversed](const Node& node, Writer& out) {
-    std::string a = out.operand(node.arguments[0]), b = out.operand(node.arguments[1]);
-    if (reversed) std::swap(a, b);
-    const double alpha = scalar(node, 2, out);
-    if (alpha != 1) b = out.emit(fmt::format("mul {} {}", b, out.number(alpha)));
-    out.emit(fmt::format("{} {} {}", op, a, b));
-  };
-}
-
-/// Writes a + value (b op c).
-Write added(const std::string& op) {
-  return [op](const Node& node, Writer& out) {
-    const std::string a = out.operand(node.arguments[0]), b = out.operand(node.arguments[1]),
-                      c = out.operand(node.arguments[2]);
-    std::string t = out.emit(fmt::format("{} {} {}", op, b, c));
-    const double value = scalar(node, 3, out);
-    if (value != 1) t = out.emit(fmt::format("mul {} {}", t, out.number(value)));
-    out.emit(fmt::format("add {} {}", a, t));
-  };
+/// An instruction: operands are the node's first arguments, numbers the next ones.
+Write plain(const std::string& op) {
+  const chains::OpRow& row = *chains::find_row(op);
+  std::string line = op;
+  for (int i = 0; i < row.operands + row.numbers; ++i)
+    line += fmt::format(" {}{}", i < row.operands ? '$' : '#', i);
+  return text(line);
 }
 
 void power(const Node& node, Writer& out) {
-  const std::string x = out.operand(node.arguments[0]);
+  static const std::map<double, Write> by_exponent{{1, text("copy $0")},
+                                                   {2, text("square $0")},
+                                                   {3, text("square $0; mul %0 $0")},
+                                                   {4, text("square $0; square %0")},
+                                                   {0.5, text("sqrt $0")},
+                                                   {-0.5, text("rsqrt $0")},
+                                                   {-1, text("reciprocal $0")},
+                                                   {-2, text("square $0; reciprocal %0")}};
   const double exponent = scalar(node, 1, out);
-  static const std::map<double, std::string> single{
-      {1, "copy"}, {2, "square"}, {0.5, "sqrt"}, {-0.5, "rsqrt"}, {-1, "reciprocal"}};
-  if (const auto it = single.find(exponent); it != single.end()) {
-    out.emit(it->second + " " + x);
-  } else if (exponent == 3 || exponent == -2 || exponent == 4) {
-    const std::string t = out.emit("square " + x);
-    out.emit(exponent == 3    ? fmt::format("mul {} {}", t, x)
-             : exponent == -2 ? "reciprocal " + t
-                              : "square " + t);
-  } else {
+  const auto it = by_exponent.find(exponent);
+  if (it == by_exponent.end() || std::isnan(exponent))
     out.fits = false;
-  }
+  else
+    it->second(node, out);
 }
 
 void gelu(const Node& node, Writer& out) {
@@ -151,74 +160,20 @@ void cast(const Node& node, Writer& out) {
   if (truth == (to.dtype == at::kBool)) out.fits = false;  // ATen's copy is as fast
 }
 
-void masked_fill(const Node& node, Writer& out) {
-  const std::string x = out.operand(node.arguments[0]), mask = out.operand(node.arguments[1]),
-                    value = out.operand(node.arguments[2]);
-  out.emit(fmt::format("where {} {} {}", mask, value, x));
-}
-
-// Gradients by x of functions of it, given the gradient g of the result: g, then x or the result.
-
-/// Writes g times a function of x.
-Write sloped(const std::string& slope) {
-  return [slope](const Node& node, Writer& out) {
-    const std::string g = out.operand(node.arguments[0]);
-    const std::string x = out.operand(node.arguments[1]);
-    out.emit(fmt::format("mul {} {}", g, out.emit(slope + " " + x)));
-  };
-}
-
 void gelu_backward(const Node& node, Writer& out) {
   const IValue& how = node.arguments[2].constant;
   const bool tanh = how.isString() && how.toStringRef() == "tanh";
-  sloped(tanh ? "gelu_tanh_slope" : "gelu_slope")(node, out);
+  static const Write by_tanh = text("gelu_tanh_slope $1; mul $0 %0"),
+                     by_erf = text("gelu_slope $1; mul $0 %0");
+  (tanh ? by_tanh : by_erf)(node, out);
 }
 
 /// g, alpha, scale, input scale, whether what follows is the result, x.
 void elu_backward(const Node& node, Writer& out) {
   const IValue& by_result = node.arguments[4].constant;
   if (!by_result.isBool() || by_result.toBool()) out.fits = false;
-  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[5]);
-  const double alpha = scalar(node, 1, out), scale = scalar(node, 2, out);
-  out.emit(fmt::format("mul {} {}", g,
-                       out.emit(fmt::format("elu_slope {} {} {} {}", x, out.number(alpha),
-                                            out.number(scale), out.number(scalar(node, 3, out))))));
-}
-
-/// Writes g (1 - y²).
-void tanh_backward(const Node& node, Writer& out) {
-  const std::string g = out.operand(node.arguments[0]), y = out.operand(node.arguments[1]);
-  const std::string square = out.emit(fmt::format("mul {} {}", y, y));
-  out.emit(fmt::format("mul {} {}", g, out.emit("sub 1 " + square)));
-}
-
-/// Writes g (1 - y) y.
-void sigmoid_backward(const Node& node, Writer& out) {
-  const std::string g = out.operand(node.arguments[0]), y = out.operand(node.arguments[1]);
-  const std::string other = out.emit("sub 1 " + y);
-  out.emit(fmt::format("mul {} {}", out.emit(fmt::format("mul {} {}", g, other)), y));
-}
-
-/// Writes g, or 0 where x is at the limit or below.
-void threshold_backward(const Node& node, Writer& out) {
-  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
-  const std::string limit = out.number(scalar(node, 2, out));
-  out.emit(fmt::format("where {} 0 {}", out.emit(fmt::format("le {} {}", x, limit)), g));
-}
-
-void leaky_relu_backward(const Node& node, Writer& out) {
-  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
-  const std::string less = out.emit(fmt::format("mul {} {}", g, out.number(scalar(node, 2, out))));
-  out.emit(fmt::format("where {} {} {}", out.emit(fmt::format("gt {} 0", x)), g, less));
-}
-
-/// Writes g where beta x is above the limit, else g sigmoid(beta x).
-void softplus_backward(const Node& node, Writer& out) {
-  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
-  const std::string z = out.emit(fmt::format("mul {} {}", x, out.number(scalar(node, 2, out))));
-  const std::string above = out.emit(fmt::format("gt {} {}", z, out.number(scalar(node, 3, out))));
-  const std::string less = out.emit(fmt::format("mul {} {}", g, out.emit("sigmoid " + z)));
-  out.emit(fmt::format("where {} {} {}", above, g, less));
+  static const Write slope = text("elu_slope $5 #1 #2 #3; mul $0 %0");
+  slope(node, out);
 }
 
 const std::map<std::string, Write>& writes() {
@@ -241,28 +196,30 @@ const std::map<std::string, Write>& writes() {
       for (const char* overload : {".Tensor", ".Scalar"})
         table[std::string("aten::") + name + overload] = plain(name);
     for (const char* overload : {".Tensor", ".Scalar"}) {
-      table[std::string("aten::add") + overload] = scaled("add");
-      table[std::string("aten::sub") + overload] = scaled("sub");
-      table[std::string("aten::rsub") + overload] = scaled("sub", true);
+      table[std::string("aten::add") + overload] = text("scale $1 #2; add $0 %0");
+      table[std::string("aten::sub") + overload] = text("scale $1 #2; sub $0 %0");
+      table[std::string("aten::rsub") + overload] = text("scale $0 #2; sub $1 %0");
     }
     table["aten::where.self"] = plain("where");
-    table["aten::masked_fill.Scalar"] = table["aten::masked_fill.Tensor"] = masked_fill;
-    table["aten::addcmul"] = added("mul");
-    table["aten::addcdiv"] = added("div");
+    table["aten::masked_fill.Scalar"] = table["aten::masked_fill.Tensor"] = text("where $1 $2 $0");
+    table["aten::addcmul"] = text("mul $1 $2; scale %0 #3; add $0 %1");
+    table["aten::addcdiv"] = text("div $1 $2; scale %0 #3; add $0 %1");
     table["aten::pow.Tensor_Scalar"] = power;
     table["aten::gelu"] = gelu;
     table["aten::clamp"] = table["aten::hardtanh"] = clamp;
     table["aten::clamp_min"] = plain("maximum");
     table["aten::clamp_max"] = plain("minimum");
     table["aten::_to_copy"] = cast;
+    // Gradients by x, given the gradient g of the result: g, then x or the result.
     table["aten::gelu_backward"] = gelu_backward;
-    table["aten::silu_backward"] = sloped("silu_slope");
+    table["aten::silu_backward"] = text("silu_slope $1; mul $0 %0");
     table["aten::elu_backward"] = elu_backward;
-    table["aten::tanh_backward"] = tanh_backward;
-    table["aten::sigmoid_backward"] = sigmoid_backward;
-    table["aten::threshold_backward"] = threshold_backward;
-    table["aten::leaky_relu_backward"] = leaky_relu_backward;
-    table["aten::softplus_backward"] = softplus_backward;
+    table["aten::tanh_backward"] = text("mul $1 $1; sub 1 %0; mul $0 %1");
+    table["aten::sigmoid_backward"] = text("sub 1 $1; mul $0 %0; mul %1 $1");
+    table["aten::threshold_backward"] = text("le $1 #2; where %0 0 $0");
+    table["aten::leaky_relu_backward"] = text("mul $0 #2; gt $1 0; where %1 $0 %0");
+    table["aten::softplus_backward"] =
+        text("mul $1 #2; gt %0 #3; sigmoid %0; mul $0 %2; where %1 $0 %3");
     return table;
   }();
   return all;
