@@ -32,23 +32,22 @@ Target target() {
   t.source = "transformer attention layer; RoPE on neighbouring channels";
   t.network = network;
   t.axes = axes({"B", "T", "D", "h"}, {{"rope", "0: positions are not rotated", 1}});
-  const Shape quick{{"B", 4}, {"T", 128}, {"D", 256}, {"h", 4}};
+  const Shape quick{"B=4 T=128 D=256 h=4"};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 16}, {"D", 32}, {"h", 2}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 T=16 D=32 h=2"}};
   t.flops = [](const Shape& s) {
     const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two linear layers around a softmax over T terms";
-  t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
-                  {{"B", 1}, {"T", 1}, {"D", 5}, {"h", 5}, {"rope", 0}}};
-  t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
-                 "[attention_block] h: got 4, expected a divisor of D=6; try h=1"},
-                {{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 2}},
-                 "[attention_block] D/h: got 3, expected an even number of channels to rotate; try "
-                 "rope=0"}};
+  t.odd_shapes = {"B=3 T=5 D=6 h=3", "B=1 T=1 D=5 h=5 rope=0"};
+  t.refusals = {
+      {"B=1 T=4 D=6 h=4", "[attention_block] h: got 4, expected a divisor of D=6; try h=1"},
+      {"B=1 T=4 D=6 h=2",
+       "[attention_block] D/h: got 3, expected an even number of channels to rotate; try "
+       "rope=0"}};
   t.oracle = std::string(kStreamsOracle) + R"(
 y = linear('out')(attend(*heads(linear('qkv')(t['x']), a.h), t.get('rope')))
 )";

@@ -69,10 +69,10 @@ Target target() {
   t.source = "FLUX, DoubleStreamBlock";
   t.network = network;
   t.axes = axes({"B", "Tt", "Ti", "D", "h", "E"}, {{"rope", "0: positions are not rotated", 1}});
-  const Shape quick{{"B", 4}, {"Tt", 64}, {"Ti", 256}, {"D", 256}, {"h", 4}, {"E", 256}};
+  const Shape quick{"B=4 Tt=64 Ti=256 D=256 h=4 E=256"};
   t.sweeps["quick"] = {{4, 8}, {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};
-  t.sweeps["ci"] = {{4, 8}, {{{"B", 2}, {"Tt", 3}, {"Ti", 6}, {"D", 16}, {"h", 2}, {"E", 8}}}};
+  t.sweeps["ci"] = {{4, 8}, {"B=2 Tt=3 Ti=6 D=16 h=2 E=8"}};
   t.flops = [](const Shape& s) {
     const double length = double(s["Tt"] + s["Ti"]), b = double(s["B"]), d = double(s["D"]);
     return 24.0 * b * length * d * d + 4.0 * b * length * length * d +
@@ -80,10 +80,10 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "eight linear layers and a softmax in a row";
-  t.odd_shapes = {{{"B", 1}, {"Tt", 2}, {"Ti", 3}, {"D", 6}, {"h", 1}, {"E", 5}, {"rope", 0}}};
-  t.refusals = {{{{"B", 1}, {"Tt", 2}, {"Ti", 2}, {"D", 6}, {"h", 4}, {"E", 2}},
+  t.odd_shapes = {"B=1 Tt=2 Ti=3 D=6 h=1 E=5 rope=0"};
+  t.refusals = {{"B=1 Tt=2 Ti=2 D=6 h=4 E=2",
                  "[double_stream_block] h: got 4, expected a divisor of D=6; try h=1"},
-                {{{"B", 1}, {"Tt", 2}, {"Ti", 2}, {"D", 4}, {"h", 2}, {"E", 0}},
+                {"B=1 Tt=2 Ti=2 D=4 h=2 E=0",
                  "[double_stream_block] E: got 0, expected at least 1; try E=1"}};
   t.oracle = std::string(kStreamsOracle) + R"(
 modulation, parts, y = {}, [], []

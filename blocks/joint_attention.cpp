@@ -37,22 +37,20 @@ Target target() {
   t.source = "FLUX, Stable Diffusion 3; RoPE on neighbouring channels of the joined sequence";
   t.network = network;
   t.axes = axes({"B", "Tt", "Ti", "D", "h"}, {{"rope", "0: positions are not rotated", 1}});
-  const Shape quick{{"B", 4}, {"Tt", 64}, {"Ti", 256}, {"D", 256}, {"h", 4}};
+  const Shape quick{"B=4 Tt=64 Ti=256 D=256 h=4"};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"Tt", 3}, {"Ti", 8}, {"D", 16}, {"h", 2}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 Tt=3 Ti=8 D=16 h=2"}};
   t.flops = [](const Shape& s) {
     const double length = double(s["Tt"] + s["Ti"]), b = double(s["B"]), d = double(s["D"]);
     return 8.0 * b * length * d * d + 4.0 * b * length * length * d;
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two linear layers around a softmax over Tt + Ti terms";
-  t.odd_shapes = {{{"B", 2}, {"Tt", 1}, {"Ti", 5}, {"D", 12}, {"h", 3}},
-                  {{"B", 1}, {"Tt", 3}, {"Ti", 2}, {"D", 3}, {"h", 3}, {"rope", 0}}};
-  t.refusals = {{{{"B", 1}, {"Tt", 2}, {"Ti", 2}, {"D", 6}, {"h", 4}},
-                 "[joint_attention] h: got 4, expected a divisor of D=6; try h=1"},
-                {{{"B", 1}, {"Tt", 2}, {"Ti", 0}, {"D", 4}, {"h", 2}},
-                 "[joint_attention] Ti: got 0, expected at least 1; try Ti=1"}};
+  t.odd_shapes = {"B=2 Tt=1 Ti=5 D=12 h=3", "B=1 Tt=3 Ti=2 D=3 h=3 rope=0"};
+  t.refusals = {
+      {"B=1 Tt=2 Ti=2 D=6 h=4", "[joint_attention] h: got 4, expected a divisor of D=6; try h=1"},
+      {"B=1 Tt=2 Ti=0 D=4 h=2", "[joint_attention] Ti: got 0, expected at least 1; try Ti=1"}};
   t.oracle = std::string(kStreamsOracle) + R"(
 parts = [heads(linear(f'{s}_qkv')(t[s]), a.h) for s in ('text', 'image')]
 attended = attend_jointly(parts, t.get('rope'))

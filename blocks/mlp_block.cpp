@@ -30,18 +30,17 @@ Target target() {
   t.source = "transformer feed-forward layer";
   t.network = network;
   t.axes = axes({"B", "T", "D"}, {{"hidden", "features between the layers", {}, "4 D"}});
-  const Shape quick{{"B", 4}, {"T", 128}, {"D", 256}};
+  const Shape quick{"B=4 T=128 D=256"};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 16}, {"D", 32}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 T=16 D=32"}};
   t.flops = [](const Shape& s) {
     return 4.0 * double(s["B"]) * double(s["T"]) * double(s["D"]) *
            double(s.get("hidden", 4 * s["D"]));
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two dot products of up to 4D terms";
-  t.refusals = {
-      {{{"B", 1}, {"T", 1}, {"D", 0}}, "[mlp_block] D: got 0, expected at least 1; try D=1"}};
+  t.refusals = {{"B=1 T=1 D=0", "[mlp_block] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = linear('down')(nn.functional.gelu(linear('up')(t['x'])))";
   t.parts = {{"fused", {{"linear", "packed"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;

@@ -30,15 +30,14 @@ Target target() {
                              {"T", {256, 1024, 4096, 8192, 16384}},
                              {"D", {16, 32, 64, 128}},
                              {"causal", {0, 1}}})};
-  t.sweeps["quick"] = {{4, 8}, {{{"B", 4}, {"T", 256}, {"D", 64}}}};
+  t.sweeps["quick"] = {{4, 8}, {"B=4 T=256 D=64"}};
   t.sweeps["full"] = {{2, 4, 8, 16}, grid({{"B", {4}}, {"T", {256, 1024}}, {"D", {16, 64}}})};
-  t.sweeps["ci"] = {{4}, {{{"B", 2}, {"T", 16}, {"D", 8}}}};
+  t.sweeps["ci"] = {{4}, {"B=2 T=16 D=8"}};
   t.flops = [](const Shape& s) { return 4.0 * product(s, {"B", "T", "T", "D"}); };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "a softmax over T terms between two products";
-  t.odd_shapes = {{{"B", 1}, {"T", 1}, {"D", 3}}, {{"B", 3}, {"T", 7}, {"D", 5}, {"causal", 1}}};
-  t.refusals = {
-      {{{"B", 1}, {"T", 0}, {"D", 4}}, "[naive_attention] T: got 0, expected at least 1; try T=1"}};
+  t.odd_shapes = {"B=1 T=1 D=3", "B=3 T=7 D=5 causal=1"};
+  t.refusals = {{"B=1 T=0 D=4", "[naive_attention] T: got 0, expected at least 1; try T=1"}};
   t.oracle =
       "y = nn.functional.scaled_dot_product_attention(t['q'], t['k'], t['v'], "
       "is_causal=bool(a.causal))";

@@ -28,11 +28,10 @@ Network optimised(const Shape& shape) {
 Target target() {
   Target t = component("naive_layernorm", "Layer normalisation, every step an operator",
                        "y = (x - mean) / sqrt(var + eps) * w + b,  NBTD -> NBTD", naive, optimised,
-                       {{"B", 8}, {"T", 512}, {"D", 1024}}, {{"B", 2}, {"T", 8}, {"D", 24}});
+                       "B=8 T=512 D=1024", "B=2 T=8 D=24");
   t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["T"] * s["D"]); };
   t.tolerance_reason = "mean and variance sum D terms in single precision";
-  t.refusals = {
-      {{{"B", 1}, {"T", 4}, {"D", 0}}, "[naive_layernorm] D: got 0, expected at least 1; try D=1"}};
+  t.refusals = {{"B=1 T=4 D=0", "[naive_layernorm] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = load(nn.LayerNorm(a.D), 'norm.')(t['x'])";
   return t;
 }

@@ -30,10 +30,9 @@ Network optimised(const Shape& shape) {
 Target target() {
   Target t = component("naive_linears", "Three linear layers of one input, joined",
                        "y = [Wq x; Wk x; Wv x],  NBTD -> NBT3D", naive, optimised,
-                       {{"B", 8}, {"T", 512}, {"D", 256}}, {{"B", 2}, {"T", 8}, {"D", 16}});
+                       "B=8 T=512 D=256", "B=2 T=8 D=16");
   t.flops = [](const Shape& s) { return 6.0 * double(s["B"] * s["T"] * s["D"] * s["D"]); };
-  t.refusals = {
-      {{{"B", 1}, {"T", 4}, {"D", 0}}, "[naive_linears] D: got 0, expected at least 1; try D=1"}};
+  t.refusals = {{"B=1 T=4 D=0", "[naive_linears] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = torch.cat([nn.functional.linear(t['x'], t[f'{n}.weight']) for n in 'qkv'], -1)";
   return t;
 }

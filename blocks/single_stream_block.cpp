@@ -39,10 +39,10 @@ Target target() {
   t.source = "FLUX, SingleStreamBlock";
   t.network = network;
   t.axes = axes({"B", "T", "D", "h", "E"}, {{"rope", "0: positions are not rotated", 1}});
-  const Shape quick{{"B", 4}, {"T", 320}, {"D", 256}, {"h", 4}, {"E", 256}};
+  const Shape quick{"B=4 T=320 D=256 h=4 E=256"};
   t.sweeps["quick"] = {{4, 8}, {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};
-  t.sweeps["ci"] = {{4, 8}, {{{"B", 2}, {"T", 9}, {"D", 16}, {"h", 2}, {"E", 8}}}};
+  t.sweeps["ci"] = {{4, 8}, {"B=2 T=9 D=16 h=2 E=8"}};
   t.flops = [](const Shape& s) {
     const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 24.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d +
@@ -50,11 +50,11 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "three linear layers and a softmax in a row";
-  t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 4}, {"h", 1}, {"E", 1}, {"rope", 0}}};
-  t.refusals = {{{{"B", 1}, {"T", 2}, {"D", 6}, {"h", 4}, {"E", 2}},
-                 "[single_stream_block] h: got 4, expected a divisor of D=6; try h=1"},
-                {{{"B", 1}, {"T", 2}, {"D", 4}, {"h", 2}, {"E", 2}, {"rope", 2}},
-                 "[single_stream_block] rope: got 2, expected 0 or 1; try rope=1"}};
+  t.odd_shapes = {"B=3 T=5 D=4 h=1 E=1 rope=0"};
+  t.refusals = {
+      {"B=1 T=2 D=6 h=4 E=2", "[single_stream_block] h: got 4, expected a divisor of D=6; try h=1"},
+      {"B=1 T=2 D=4 h=2 E=2 rope=2",
+       "[single_stream_block] rope: got 2, expected 0 or 1; try rope=1"}};
   t.oracle = std::string(kStreamsOracle) + R"(
 shift, scale, gate = linear('modulation')(nn.SiLU()(t['emb'])).chunk(3, -1)
 both = linear('linear1')(modulate(t['x'], shift, scale))

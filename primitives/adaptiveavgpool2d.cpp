@@ -80,18 +80,15 @@ Target target() {
       shapes.push_back({{"B", 16}, {"C", c}, {"H", size}, {"W", size}, {"oh", 1}, {"ow", 1}});
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
-  t.sweeps["ci"] = {{4, 8}, {{{"B", 4}, {"C", 8}, {"H", 16}, {"W", 16}, {"oh", 1}, {"ow", 1}}}};
+  t.sweeps["ci"] = {{4, 8}, {"B=4 C=8 H=16 W=16 oh=1 ow=1"}};
   t.flops = [](const Shape& s) { return product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 2e-6}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "means of a few thousand terms, summed in an order of the library's choice";
-  t.odd_shapes = {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},
-                  {{"B", 2}, {"C", 3}, {"H", 7}, {"W", 5}, {"oh", 3}, {"ow", 2}},
-                  {{"B", 2}, {"C", 1}, {"H", 3}, {"W", 4}, {"oh", 5}, {"ow", 4}},
-                  {{"B", 1}, {"C", 2}, {"H", 6}, {"W", 11}, {"oh", 6}, {"ow", 1}}};
-  t.refusals = {{{{"B", 1}, {"C", 1}, {"H", 4}, {"W", 4}, {"oh", 0}},
-                 "[adaptiveavgpool2d] oh: got 0, expected at least 1; try oh=1"},
-                {{{"B", 1}, {"C", 1}, {"H", 0}, {"W", 4}},
-                 "[adaptiveavgpool2d] H: got 0, expected at least 1; try H=1"}};
+  t.odd_shapes = {"B=1 C=1 H=1 W=1", "B=2 C=3 H=7 W=5 oh=3 ow=2", "B=2 C=1 H=3 W=4 oh=5 ow=4",
+                  "B=1 C=2 H=6 W=11 oh=6 ow=1"};
+  t.refusals = {
+      {"B=1 C=1 H=4 W=4 oh=0", "[adaptiveavgpool2d] oh: got 0, expected at least 1; try oh=1"},
+      {"B=1 C=1 H=0 W=4", "[adaptiveavgpool2d] H: got 0, expected at least 1; try H=1"}};
   t.oracle = R"(
 oh, ow = a.oh, a.ow or a.oh
 rows = [slice(i * a.H // oh, -(-(i + 1) * a.H // oh)) for i in range(oh)]

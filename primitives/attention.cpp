@@ -257,7 +257,7 @@ Target target() {
   t.network = network;
   t.axes = axes({"B", "T", "D", "h"}, {{"causal", "1: causal, no step attends to later ones", 0},
                                        {"byhand", "1: products and softmax written out", 0}});
-  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}, {"h", 8}}}};
+  t.sweeps["quick"] = {quick_n(), {"B=8 T=128 D=256 h=8"}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16}},
                                       {"T", {64, 128, 256, 512}},
                                       {"D", {256, 512, 768}},
@@ -266,19 +266,16 @@ Target target() {
   full.erase(
       std::remove_if(full.begin(), full.end(), [](const Shape& s) { return s["D"] % s["h"] != 0; }),
       full.end());
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}, {"h", 4}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 T=64 D=128 h=4"}};
   t.flops = [](const Shape& s) {
     const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "two linear layers around a softmax over T terms";
-  t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
-                  {{"B", 1}, {"T", 7}, {"D", 4}, {"h", 1}, {"causal", 1}},
-                  {{"B", 2}, {"T", 5}, {"D", 6}, {"h", 3}, {"byhand", 1}},
-                  {{"B", 3}, {"T", 7}, {"D", 4}, {"h", 2}, {"causal", 1}, {"byhand", 1}}};
-  t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
-                 "[attention] h: got 4, expected a divisor of D=6; try h=1"}};
+  t.odd_shapes = {"B=3 T=5 D=6 h=3", "B=1 T=7 D=4 h=1 causal=1", "B=2 T=5 D=6 h=3 byhand=1",
+                  "B=3 T=7 D=4 h=2 causal=1 byhand=1"};
+  t.refusals = {{"B=1 T=4 D=6 h=4", "[attention] h: got 4, expected a divisor of D=6; try h=1"}};
   t.oracle = R"(
 mask = nn.Transformer.generate_square_subsequent_mask(a.T, dtype=torch.float64)
 layer = load(nn.MultiheadAttention(a.D, a.h, batch_first=True))

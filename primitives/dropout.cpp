@@ -87,15 +87,14 @@ Target target() {
   t.source = "torch.nn.Dropout";
   t.network = network;
   t.axes = axes({"B", "T", "C"}, {{"percent", "probability of dropping", 50}});
-  const std::vector<Shape> shapes{{{"B", 16}, {"T", 128}, {"C", 64}},
-                                  {{"B", 16}, {"T", 256}, {"C", 64}}};
+  const std::vector<Shape> shapes{"B=16 T=128 C=64", "B=16 T=256 C=64"};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, shapes};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 16}, {"T", 128}, {"C", 64}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=16 T=128 C=64"}};
   t.flops = [](const Shape& s) { return 2.0 * product(s, {"B", "T", "C"}); };
   t.tolerance_reason = "random: checked by its statistics; with p = 0 it is exact";
-  t.refusals = {{{{"B", 1}, {"T", 1}, {"C", 1}, {"percent", 101}},
-                 "[dropout] percent: got 101, expected 0 to 100; try percent=50"}};
+  t.refusals = {
+      {"B=1 T=1 C=1 percent=101", "[dropout] percent: got 101, expected 0 to 100; try percent=50"}};
   t.claims = {{"aten::dropout", claim_region},
               {"aten::native_dropout", [](const CallView& c) { return claim_native(c, false); }},
               {"aten::native_dropout", [](const CallView& c) { return claim_native(c, true); }}};

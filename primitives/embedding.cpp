@@ -89,17 +89,17 @@ Target target() {
             {"V", "rows of the table"},
             {"D", "features of a row"},
             {"padding_idx", "a row without a gradient; -1: none", -1}};
-  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"V", 1000}, {"D", 256}}}};
+  t.sweeps["quick"] = {quick_n(), {"B=8 T=128 V=1000 D=256"}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16, 32}},
                                       {"T", {64, 128, 256}},
                                       {"V", {1000, 10000, 50000}},
                                       {"D", {128, 256, 512}}})};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"V", 1000}, {"D", 128}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 T=64 V=1000 D=128"}};
   t.flops = [](const Shape&) { return 0.0; };
   t.tolerance = {{at::kFloat, 1e-7}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "rows are copied";
-  t.odd_shapes = {{{"B", 3}, {"T", 1}, {"V", 5}, {"D", 3}, {"padding_idx", 2}}};
-  t.refusals = {{{{"B", 1}, {"T", 1}, {"V", 4}, {"D", 2}, {"padding_idx", 4}},
+  t.odd_shapes = {"B=3 T=1 V=5 D=3 padding_idx=2"};
+  t.refusals = {{"B=1 T=1 V=4 D=2 padding_idx=4",
                  "[embedding] padding_idx: got 4, expected less than V=4; try padding_idx=0"}};
   t.oracle = "y = load(nn.Embedding(a.V, a.D))(t['ids'])";
   t.claims = {{"aten::embedding", claim}};

@@ -165,9 +165,9 @@ Target target() {
             {"T", "steps of a sequence", {}, "none: x is [B, D]"},
             {"D", "features in"},
             {"O", "features out", {}, "D"}};
-  t.sweeps["quick"] = {quick_n(), {{{"B", 16}, {"D", 256}}}};
+  t.sweeps["quick"] = {quick_n(), {"B=16 D=256"}};
   t.sweeps["full"] = {full_n_100(), grid({{"B", {8, 16, 32, 64}}, {"D", {128, 256, 512, 768}}})};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 8}, {"D", 128}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=8 D=128"}};
   t.flops = [](const Shape& s) {
     return 2.0 * double(s["B"]) * double(s.get("T", 1)) * double(s["D"]) *
            double(s.get("O", s["D"]));
@@ -175,9 +175,8 @@ Target target() {
   t.tolerance = {{at::kFloat, 5e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason =
       "dot products of up to 768 terms, summed in an order of the library's choice";
-  t.odd_shapes = {
-      {{"B", 1}, {"D", 1}}, {{"B", 3}, {"D", 7}, {"O", 5}}, {{"B", 2}, {"T", 3}, {"D", 5}}};
-  t.refusals = {{{{"B", 4}, {"D", 0}}, "[linear] D: got 0, expected at least 1; try D=1"}};
+  t.odd_shapes = {"B=1 D=1", "B=3 D=7 O=5", "B=2 T=3 D=5"};
+  t.refusals = {{"B=4 D=0", "[linear] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = load(nn.Linear(a.D, a.O or a.D))(t['x'])";
   t.claims = {{"aten::linear", claim_linear}, {"aten::addmm", claim_addmm}, {"aten::mm", claim_mm}};
   t.strategies = {

@@ -36,20 +36,19 @@ Target target() {
   t.network = network;
   t.axes = axes({"B", "D"},
                 {{"H", "features between the layers", {}, "4 D"}, {"O", "features out", {}, "D"}});
-  const std::vector<Shape> shapes{{{"B", 8}, {"D", 128}}, {{"B", 8}, {"D", 256}}};
+  const std::vector<Shape> shapes{"B=8 D=128", "B=8 D=256"};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 32}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 D=32"}};
   t.flops = [](const Shape& s) {
     const int64_t d = s["D"];
     return 2.0 * double(s["B"]) * double(s.get("H", 4 * d)) * double(d + s.get("O", d));
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two dot products of up to 4D terms";
-  t.odd_shapes = {{{"B", 1}, {"D", 1}}, {{"B", 3}, {"D", 5}, {"H", 7}, {"O", 2}}};
-  t.refusals = {
-      {{{"B", 1}, {"D", 0}}, "[mlp_embedder] D: got 0, expected at least 1; try D=1"},
-      {{{"B", 1}, {"D", 2}, {"H", 0}}, "[mlp_embedder] H: got 0, expected at least 1; try H=8"}};
+  t.odd_shapes = {"B=1 D=1", "B=3 D=5 H=7 O=2"};
+  t.refusals = {{"B=1 D=0", "[mlp_embedder] D: got 0, expected at least 1; try D=1"},
+                {"B=1 D=2 H=0", "[mlp_embedder] H: got 0, expected at least 1; try H=8"}};
   t.oracle = "y = linear('out_layer')(nn.SiLU()(linear('in_layer')(t['x'])))";
   t.parts = {{"fused", {{"linear", "packed"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;

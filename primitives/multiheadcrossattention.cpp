@@ -46,21 +46,20 @@ Target target() {
                         {"Tkv", "steps that are asked"},
                         {"D", "features"},
                         {"h", "heads of attention"}});
-  const Shape quick{{"B", 8}, {"Tq", 64}, {"Tkv", 64}, {"D", 256}, {"h", 8}};
+  const Shape quick{"B=8 Tq=64 Tkv=64 D=256 h=8"};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {full_n(), {quick}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"Tq", 16}, {"Tkv", 8}, {"D", 32}, {"h", 4}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 Tq=16 Tkv=8 D=32 h=4"}};
   t.flops = [](const Shape& s) {
     const double b = double(s["B"]), d = double(s["D"]), q = double(s["Tq"]), k = double(s["Tkv"]);
     return 4.0 * b * (q + k) * d * d + 4.0 * b * q * k * d;
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "two linear layers around a softmax over Tkv terms";
-  t.odd_shapes = {{{"B", 3}, {"Tq", 1}, {"Tkv", 5}, {"D", 6}, {"h", 3}},
-                  {{"B", 1}, {"Tq", 7}, {"Tkv", 2}, {"D", 3}, {"h", 1}}};
-  t.refusals = {{{{"B", 1}, {"Tq", 2}, {"Tkv", 3}, {"D", 6}, {"h", 4}},
+  t.odd_shapes = {"B=3 Tq=1 Tkv=5 D=6 h=3", "B=1 Tq=7 Tkv=2 D=3 h=1"};
+  t.refusals = {{"B=1 Tq=2 Tkv=3 D=6 h=4",
                  "[multiheadcrossattention] h: got 4, expected a divisor of D=6; try h=1"},
-                {{{"B", 1}, {"Tq", 2}, {"Tkv", 0}, {"D", 6}, {"h", 2}},
+                {"B=1 Tq=2 Tkv=0 D=6 h=2",
                  "[multiheadcrossattention] Tkv: got 0, expected at least 1; try Tkv=1"}};
   t.oracle = R"(
 layer = load(nn.MultiheadAttention(a.D, a.h, batch_first=True))

@@ -72,22 +72,18 @@ Target target() {
   t.source = "torch.nn.PReLU";
   t.network = network;
   t.axes = axes({"B", "C", "H", "W"}, {{"slopes", "1, or one for each channel", {}, "C"}});
-  const std::vector<Shape> shapes{{{"B", 16}, {"C", 64}, {"H", 32}, {"W", 32}},
-                                  {{"B", 16}, {"C", 128}, {"H", 32}, {"W", 32}}};
+  const std::vector<Shape> shapes{"B=16 C=64 H=32 W=32", "B=16 C=128 H=32 W=32"};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 16}, {"H", 16}, {"W", 16}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 C=16 H=16 W=16"}};
   t.flops = [](const Shape& s) { return product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 1e-6}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "one product per element";
-  t.odd_shapes = {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},
-                  {{"B", 3}, {"C", 5}, {"H", 3}, {"W", 7}},
-                  {{"B", 2}, {"C", 3}, {"H", 5}, {"W", 2}, {"slopes", 1}},
-                  {{"B", 2}, {"C", 21}, {"H", 1}, {"W", 1}}};
+  t.odd_shapes = {"B=1 C=1 H=1 W=1", "B=3 C=5 H=3 W=7", "B=2 C=3 H=5 W=2 slopes=1",
+                  "B=2 C=21 H=1 W=1"};
   t.refusals = {
-      {{{"B", 1}, {"C", 6}, {"H", 1}, {"W", 1}, {"slopes", 4}},
-       "[prelu] slopes: got 4, expected 1 or C=6; try slopes=1"},
-      {{{"B", 1}, {"C", 0}, {"H", 1}, {"W", 1}}, "[prelu] C: got 0, expected at least 1; try C=1"}};
+      {"B=1 C=6 H=1 W=1 slopes=4", "[prelu] slopes: got 4, expected 1 or C=6; try slopes=1"},
+      {"B=1 C=0 H=1 W=1", "[prelu] C: got 0, expected at least 1; try C=1"}};
   t.oracle = "y = load(nn.PReLU(a.slopes or a.C))(t['x'])";
   t.claims = {{"aten::prelu", claim}};
   t.strategies = {

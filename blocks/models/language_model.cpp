@@ -119,13 +119,12 @@ Target target() {
                  {"L", "blocks", {}, "that of the size"},
                  {"h", "heads of attention", {}, "that of the size"},
                  {"V", "words", kVocabulary}});
-  const Shape small{{"B", 4}, {"T", 64}, {"D", 64}, {"F", 192}, {"L", 2}, {"h", 4}, {"V", 1000}};
+  const Shape small{"B=4 T=64 D=64 F=192 L=2 h=4 V=1000"};
   t.sweeps["suite"] = {{1},
                        grid({{"B", {4}}, {"T", {128, 256, 512, 1024}}, {"size", {1, 2, 3, 4, 5}}})};
   t.sweeps["quick"] = {{8}, {small}};
   t.sweeps["full"] = {{2, 4, 8, 16}, {small}};
-  t.sweeps["ci"] = {{4},
-                    {{{"B", 2}, {"T", 6}, {"D", 8}, {"F", 12}, {"L", 1}, {"h", 2}, {"V", 11}}}};
+  t.sweeps["ci"] = {{4}, {"B=2 T=6 D=8 F=12 L=1 h=2 V=11"}};
   t.flops = [](const Shape& s) {
     const Width w = width_of(s);
     const double tokens = double(s["B"] * s["T"]), width = double(w.d);
@@ -135,10 +134,10 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-9}};
   t.tolerance_reason = "every layer adds the rounding of its own sums";
-  t.refusals = {{{{"B", 1}, {"T", 4}, {"size", 6}},
+  t.refusals = {{"B=1 T=4 size=6",
                  "[language_model] size: got 6, expected 1 to 5, or 0 with D, F, L and h; try "
                  "size=1"},
-                {{{"B", 1}, {"T", 4}, {"D", 6}, {"F", 4}, {"L", 1}, {"h", 2}},
+                {"B=1 T=4 D=6 F=4 L=1 h=2",
                  "[language_model] h: got 2, expected heads of an even number of channels of D=6; "
                  "try h=1"}};
   t.optimizer = DefaultOf::training;

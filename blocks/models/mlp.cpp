@@ -33,25 +33,25 @@ Network deep_mlp(const Shape& shape) {
 
 Target shallow() {
   Target t = model_target("mlp", "Two linear layers with a ReLU", "W2 relu(W1 x),  NBD -> NBD", mlp,
-                          {{100}, {{{"B", 32}, {"D", 64}}}});
+                          {{100}, {"B=32 D=64"}});
   t.axes = axes({"B", "D"});
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 16}}}};
-  t.sweeps["published"] = {{20}, {{{"B", 32}, {"D", 64}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 D=16"}};
+  t.sweeps["published"] = {{20}, {"B=32 D=64"}};
   t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "D", "D"}); };
-  t.refusals = {{{{"B", 1}, {"D", 0}}, "[mlp] D: got 0, expected at least 1; try D=1"}};
+  t.refusals = {{"B=1 D=0", "[mlp] D: got 0, expected at least 1; try D=1"}};
   return t;
 }
 
 Target deep() {
   Target t =
       model_target("deep_mlp", "Square linear layers with GELU", "gelu(W x) repeated,  NBD -> NBD",
-                   deep_mlp, {{20}, {{{"B", 32}, {"D", 64}, {"layers", 4}}}});
+                   deep_mlp, {{20}, {"B=32 D=64 layers=4"}});
   t.axes = axes({"B", "D"}, {{"layers", "layers"}});
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 16}, {"layers", 3}}}};
-  t.sweeps["published"] = {{20}, {{{"B", 32}, {"D", 64}, {"layers", 8}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 D=16 layers=3"}};
+  t.sweeps["published"] = {{20}, {"B=32 D=64 layers=8"}};
   t.flops = [](const Shape& s) { return 2.0 * product(s, {"B", "D", "D", "layers"}); };
-  t.refusals = {{{{"B", 1}, {"D", 2}, {"layers", 0}},
-                 "[deep_mlp] layers: got 0, expected at least 1; try layers=1"}};
+  t.refusals = {
+      {"B=1 D=2 layers=0", "[deep_mlp] layers: got 0, expected at least 1; try layers=1"}};
   return t;
 }
 

@@ -95,28 +95,27 @@ double resnet18_flops(const Shape& s) {
 }
 
 Target block_target() {
-  Target t = model_target("resblock", "Residual block: two convolutions with batch norm",
-                          "relu(x + f(x)),  NBCHW -> NBCHW", resblock,
-                          {{20}, {{{"B", 2}, {"C", 64}, {"H", 16}, {"W", 16}}}});
+  Target t =
+      model_target("resblock", "Residual block: two convolutions with batch norm",
+                   "relu(x + f(x)),  NBCHW -> NBCHW", resblock, {{20}, {"B=2 C=64 H=16 W=16"}});
   t.axes = axes({"B", "C", "H", "W"});
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"C", 8}, {"H", 8}, {"W", 8}}}};
-  t.sweeps["published"] = {{20}, {{{"B", 8}, {"C", 64}, {"H", 16}, {"W", 16}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 C=8 H=8 W=8"}};
+  t.sweeps["published"] = {{20}, {"B=8 C=64 H=16 W=16"}};
   t.flops = [](const Shape& s) { return 36.0 * product(s, {"B", "C", "C", "H", "W"}); };
-  t.refusals = {{{{"B", 1}, {"C", 0}, {"H", 4}, {"W", 4}},
-                 "[resblock] C: got 0, expected at least 1; try C=1"}};
+  t.refusals = {{"B=1 C=0 H=4 W=4", "[resblock] C: got 0, expected at least 1; try C=1"}};
   return t;
 }
 
 Target network_target() {
   Target t = model_target("resnet18", "ResNet-18 in eval mode", "NB3HW -> NB(classes)", resnet18,
-                          {{10}, {{{"B", 1}, {"H", 64}, {"W", 64}, {"classes", 10}}}});
+                          {{10}, {"B=1 H=64 W=64 classes=10"}});
   t.axes = axes({"B", "H", "W"}, {{"classes", "classes"}});
   t.sweeps["full"].n = {2, 4, 8, 10, 16, 20, 32};
-  t.sweeps["ci"] = {{4}, {{{"B", 1}, {"H", 32}, {"W", 32}, {"classes", 10}}}};
-  t.sweeps["published"] = {{10}, {{{"B", 8}, {"H", 64}, {"W", 64}, {"classes", 10}}}};
+  t.sweeps["ci"] = {{4}, {"B=1 H=32 W=32 classes=10"}};
+  t.sweeps["published"] = {{10}, {"B=8 H=64 W=64 classes=10"}};
   t.flops = resnet18_flops;
-  t.refusals = {{{{"B", 1}, {"H", 32}, {"W", 32}, {"classes", 0}},
-                 "[resnet18] classes: got 0, expected at least 1; try classes=1"}};
+  t.refusals = {
+      {"B=1 H=32 W=32 classes=0", "[resnet18] classes: got 0, expected at least 1; try classes=1"}};
   return t;
 }
 

@@ -48,30 +48,27 @@ Network lstm_net(const Shape& shape) {
 
 Target transformer_target() {
   Target t = model_target("transformer", "Pre-norm transformer block", "NBTD -> NBTD", transformer,
-                          {{16}, {{{"B", 4}, {"T", 32}, {"D", 64}, {"h", 4}}}});
+                          {{16}, {"B=4 T=32 D=64 h=4"}});
   t.axes = axes({"B", "T", "D", "h"});
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 8}, {"D", 16}, {"h", 2}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 T=8 D=16 h=2"}};
   t.flops = [](const Shape& s) {
     const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 24.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
   };
-  t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
-                 "[transformer] h: got 4, expected a divisor of D=6; try h=1"}};
+  t.refusals = {{"B=1 T=4 D=6 h=4", "[transformer] h: got 4, expected a divisor of D=6; try h=1"}};
   return t;
 }
 
 Target lstm_target() {
-  Target t =
-      model_target("lstm_net", "LSTM over a sequence, Linear on the last step", "NBTI -> NB8",
-                   lstm_net, {{8}, {{{"B", 8}, {"T", 32}, {"I", 64}, {"H", 128}}}});
+  Target t = model_target("lstm_net", "LSTM over a sequence, Linear on the last step",
+                          "NBTI -> NB8", lstm_net, {{8}, {"B=8 T=32 I=64 H=128"}});
   t.axes = axes({"B", "T"}, {{"I", "features in"}, {"H", "features of the state"}});
-  t.sweeps["ci"] = {{4, 8}, {{{"B", 2}, {"T", 8}, {"I", 8}, {"H", 16}}}};
+  t.sweeps["ci"] = {{4, 8}, {"B=2 T=8 I=8 H=16"}};
   t.flops = [](const Shape& s) {
     return 8.0 * double(s["B"]) * double(s["T"]) * double(s["H"]) * double(s["I"] + s["H"]) +
            16.0 * double(s["B"]) * double(s["H"]);
   };
-  t.refusals = {{{{"B", 1}, {"T", 1}, {"I", 0}, {"H", 2}},
-                 "[lstm_net] I: got 0, expected at least 1; try I=1"}};
+  t.refusals = {{"B=1 T=1 I=0 H=2", "[lstm_net] I: got 0, expected at least 1; try I=1"}};
   return t;
 }
 

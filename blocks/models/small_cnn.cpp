@@ -49,24 +49,23 @@ Network tiny_ts(const Shape& shape) {
 
 Target lenet_target() {
   Target t = model_target("lenet", "Small image classifier", "NB1HW -> NB(10)", lenet,
-                          {{32}, {{{"B", 8}, {"H", 28}, {"W", 28}}}});
+                          {{32}, {"B=8 H=28 W=28"}});
   t.axes = {{"B", "samples"}, {"H", "height", {}, {}, 4}, {"W", "width", {}, {}, 4}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"H", 12}, {"W", 12}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 H=12 W=12"}};
   t.flops = lenet_flops;
-  t.refusals = {
-      {{{"B", 1}, {"H", 2}, {"W", 28}}, "[lenet] H: got 2, expected at least 4; try H=4"}};
+  t.refusals = {{"B=1 H=2 W=28", "[lenet] H: got 2, expected at least 4; try H=4"}};
   return t;
 }
 
 Target series_target() {
   Target t = model_target("tiny_ts", "1-D convolutions with group norm over a time series",
-                          "NB8L -> NB4", tiny_ts, {{32}, {{{"B", 8}, {"L", 64}}}});
+                          "NB8L -> NB4", tiny_ts, {{32}, {"B=8 L=64"}});
   t.axes = {{"B", "samples"}, {"L", "length of a series"}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"L", 16}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=2 L=16"}};
   t.flops = [](const Shape& s) {
     return double(s["B"]) * (2.0 * double(s["L"]) * 32 * 5 * (8 + 32) + 2 * 32 * 4);
   };
-  t.refusals = {{{{"B", 1}, {"L", 0}}, "[tiny_ts] L: got 0, expected at least 1; try L=1"}};
+  t.refusals = {{"B=1 L=0", "[tiny_ts] L: got 0, expected at least 1; try L=1"}};
   return t;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <sstream>
 
 #include "engine/error.h"
 #include "engine/widen/describe.h"
@@ -29,6 +30,14 @@ const char* to_string(Kind kind) {
   return "?";
 }
 
+Shape::Shape(const char* text) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const size_t sign = word.find('=');
+    WIDE_ASSERT(sign != std::string::npos, "{} in {}", word, text);
+    axes_.emplace_back(word.substr(0, sign), std::stoll(word.substr(sign + 1)));
+  }
+}
 int64_t Shape::operator[](const std::string& axis) const {
   for (const auto& [name, size] : axes_)
     if (name == axis) return size;

@@ -15,6 +15,7 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<std::pair<std::string, int64_t>> axes) : axes_(axes) {}
+  Shape(const char* text);                            // "B=16 D=256"
   int64_t operator[](const std::string& axis) const;  // throws Error naming the axis
   int64_t get(const std::string& axis, int64_t otherwise) const;
   bool has(const std::string& axis) const;

@@ -114,23 +114,20 @@ Target target() {
             {"T", "steps of a sequence", {}, "none: x is [B, D]"},
             {"D", "features"},
             {"E", "features of the conditioning"}};
-  const Shape quick{{"B", 8}, {"T", 128}, {"D", 256}, {"E", 256}};
+  const Shape quick{"B=8 T=128 D=256 E=256"};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {full_n(), {quick}};
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 32}, {"D", 64}, {"E", 48}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 T=32 D=64 E=48"}};
   t.flops = [](const Shape& s) {
     const double d = double(s["D"]), b = double(s["B"]);
     return b * (6.0 * d * double(s["E"]) + 10.0 * d * double(s.get("T", 1)));
   };
   t.tolerance = {{at::kFloat, 5e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "statistics of D terms, scaled by a dot product of E terms";
-  t.odd_shapes = {{{"B", 3}, {"D", 7}, {"E", 5}},
-                  {{"B", 1}, {"T", 1}, {"D", 3}, {"E", 2}},
-                  {{"B", 2}, {"T", 5}, {"D", 37}, {"E", 3}}};
-  t.refusals = {{{{"B", 1}, {"T", 0}, {"D", 2}, {"E", 2}},
-                 "[ada_layer_norm_zero_single] T: got 0, expected at least 1; try T=1"},
-                {{{"B", 1}, {"D", 2}, {"E", 0}},
-                 "[ada_layer_norm_zero_single] E: got 0, expected at least 1; try E=1"}};
+  t.odd_shapes = {"B=3 D=7 E=5", "B=1 T=1 D=3 E=2", "B=2 T=5 D=37 E=3"};
+  t.refusals = {
+      {"B=1 T=0 D=2 E=2", "[ada_layer_norm_zero_single] T: got 0, expected at least 1; try T=1"},
+      {"B=1 D=2 E=0", "[ada_layer_norm_zero_single] E: got 0, expected at least 1; try E=1"}};
   t.oracle = R"(
 # Spelled out from the paper's formulas, without torch's layer_norm and chunk.
 x, emb = t['x'], t['emb'] * torch.sigmoid(t['emb'])

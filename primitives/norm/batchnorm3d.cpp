@@ -16,12 +16,10 @@ Target target() {
   t.sweeps["quick"] = {quick_n(), batchnorm::both_modes({volume(8, 64, 16)})};
   t.sweeps["full"] = {full_n(), batchnorm::both_modes({volume(8, 64, 16)})};
   t.sweeps["ci"] = {{4, 16}, batchnorm::both_modes({volume(4, 16, 6)})};
-  t.odd_shapes = {{{"B", 1}, {"C", 3}, {"D", 1}, {"H", 1}, {"W", 1}},
-                  {{"B", 2}, {"C", 5}, {"D", 2}, {"H", 3}, {"W", 1}, {"train", 1}}};
-  t.refusals = {{{{"B", 1}, {"C", 4}, {"D", 1}, {"H", 1}, {"W", 1}, {"train", 1}},
+  t.odd_shapes = {"B=1 C=3 D=1 H=1 W=1", "B=2 C=5 D=2 H=3 W=1 train=1"};
+  t.refusals = {{"B=1 C=4 D=1 H=1 W=1 train=1",
                  "[batchnorm3d] B: got one value per channel, expected more in training; try B=2"},
-                {{{"B", 1}, {"C", 4}, {"D", 0}, {"H", 1}, {"W", 1}},
-                 "[batchnorm3d] D: got 0, expected at least 1; try D=1"}};
+                {"B=1 C=4 D=0 H=1 W=1", "[batchnorm3d] D: got 0, expected at least 1; try D=1"}};
   return t;
 }
 

@@ -66,19 +66,19 @@ Target target() {
   t.source = "torch.nn.GroupNorm";
   t.network = network;
   t.axes = axes({"B", "C", "H", "W"}, {{"groups", "groups of channels"}});
-  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"C", 64}, {"H", 32}, {"W", 32}, {"groups", 8}}}};
+  t.sweeps["quick"] = {quick_n(), {"B=8 C=64 H=32 W=32 groups=8"}};
   Sweep full{full_n_100(), {}};
   for (const int64_t b : {4, 8, 16})
     for (const int64_t c : {32, 64, 128, 256})
       for (const int64_t h : {16, 32, 64})
         full.shapes.push_back({{"B", b}, {"C", c}, {"H", h}, {"W", h}, {"groups", 8}});
   t.sweeps["full"] = full;
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"H", 16}, {"W", 16}, {"groups", 8}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 C=32 H=16 W=16 groups=8"}};
   t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum C/groups H W terms in single precision";
-  t.odd_shapes = {{{"B", 3}, {"C", 6}, {"H", 5}, {"W", 1}, {"groups", 3}}};
-  t.refusals = {{{{"B", 1}, {"C", 6}, {"H", 2}, {"W", 2}, {"groups", 4}},
+  t.odd_shapes = {"B=3 C=6 H=5 W=1 groups=3"};
+  t.refusals = {{"B=1 C=6 H=2 W=2 groups=4",
                  "[groupnorm] groups: got 4, expected a divisor of C=6; try groups=1"}};
   t.oracle = "y = load(nn.GroupNorm(a.groups, a.C))(t['x'])";
   t.claims = {{"aten::group_norm", claim_region}, {"aten::native_group_norm", claim_node}};

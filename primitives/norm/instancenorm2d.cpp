@@ -77,24 +77,22 @@ Target target() {
   t.network = network;
   t.axes = axes({"B", "C", "H", "W"},
                 {{"affine", "0: no weights", 1}, {"track", "1: running statistics, updated", 0}});
-  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"C", 64}, {"H", 32}, {"W", 32}}}};
+  t.sweeps["quick"] = {quick_n(), {"B=8 C=64 H=32 W=32"}};
   Sweep full{full_n_100(), {}};
   for (const int64_t b : {4, 8, 16})
     for (const int64_t c : {32, 64, 128, 256})
       for (const int64_t h : {16, 32, 64})
         full.shapes.push_back({{"B", b}, {"C", c}, {"H", h}, {"W", h}});
   t.sweeps["full"] = full;
-  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"H", 16}, {"W", 16}}}};
+  t.sweeps["ci"] = {{4, 16}, {"B=4 C=32 H=16 W=16"}};
   t.flops = [](const Shape& s) { return 8.0 * product(s, {"B", "C", "H", "W"}); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum H W terms in single precision";
-  t.odd_shapes = {{{"B", 3}, {"C", 5}, {"H", 3}, {"W", 2}, {"affine", 0}},
-                  {{"B", 2}, {"C", 3}, {"H", 5}, {"W", 7}, {"track", 1}},
-                  {{"B", 1}, {"C", 2}, {"H", 2}, {"W", 1}, {"affine", 0}, {"track", 1}}};
-  t.refusals = {{{{"B", 1}, {"C", 2}, {"H", 1}, {"W", 1}},
-                 "[instancenorm2d] H: got one value per channel, expected more; try H=2"},
-                {{{"B", 1}, {"C", 0}, {"H", 2}, {"W", 2}},
-                 "[instancenorm2d] C: got 0, expected at least 1; try C=1"}};
+  t.odd_shapes = {"B=3 C=5 H=3 W=2 affine=0", "B=2 C=3 H=5 W=7 track=1",
+                  "B=1 C=2 H=2 W=1 affine=0 track=1"};
+  t.refusals = {
+      {"B=1 C=2 H=1 W=1", "[instancenorm2d] H: got one value per channel, expected more; try H=2"},
+      {"B=1 C=0 H=2 W=2", "[instancenorm2d] C: got 0, expected at least 1; try C=1"}};
   t.oracle = R"(
 norm = load(nn.InstanceNorm2d(a.C, affine=bool(a.affine), track_running_stats=bool(a.track)))
 y = [norm(t['x'])]

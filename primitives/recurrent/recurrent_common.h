@@ -246,23 +246,21 @@ inline Target target(const std::string& name, int64_t gates,
                              {"bidirectional", "1: also from the end", 0},
                              {"batch_first", "0: x is [T, B, I]", 1},
                              {"biases", "0: none", 1}});
-  t.odd_shapes = {
-      {{"B", 1}, {"T", 1}, {"I", 1}, {"H", 1}},
-      {{"B", 3}, {"T", 5}, {"I", 2}, {"H", 3}, {"layers", 2}, {"bidirectional", 1}},
-      {{"B", 2}, {"T", 3}, {"I", 4}, {"H", 3}, {"layers", 3}, {"batch_first", 0}, {"biases", 0}}};
+  t.odd_shapes = {"B=1 T=1 I=1 H=1", "B=3 T=5 I=2 H=3 layers=2 bidirectional=1",
+                  "B=2 T=3 I=4 H=3 layers=3 batch_first=0 biases=0"};
   t.network = [name, gates](const Shape& s) { return network(name, s, gates); };
-  t.sweeps["quick"] = {{8, 16, 32}, {{{"B", 8}, {"T", 32}, {"I", 64}, {"H", 128}}}};
+  t.sweeps["quick"] = {{8, 16, 32}, {"B=8 T=32 I=64 H=128"}};
   t.sweeps["full"] = {
       {4, 8, 16, 32, 64},
       grid({{"B", {4, 8, 16}}, {"T", {32, 64}}, {"I", {64, 128}}, {"H", {128, 256}}})};
-  t.sweeps["ci"] = {{4, 8}, {{{"B", 4}, {"T", 8}, {"I", 16}, {"H", 32}}}};
+  t.sweeps["ci"] = {{4, 8}, {"B=4 T=8 I=16 H=32"}};
   t.flops = [gates](const Shape& s) { return flops(s, gates); };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "errors of I + H terms carried through T steps";
-  t.refusals = {{{{"B", 1}, {"T", 0}, {"I", 2}, {"H", 2}},
-                 fmt::format("[{}] T: got 0, expected at least 1; try T=1", name)},
-                {{{"B", 1}, {"T", 1}, {"I", 2}, {"H", 2}, {"layers", 0}},
-                 fmt::format("[{}] layers: got 0, expected at least 1; try layers=1", name)}};
+  t.refusals = {
+      {"B=1 T=0 I=2 H=2", fmt::format("[{}] T: got 0, expected at least 1; try T=1", name)},
+      {"B=1 T=1 I=2 H=2 layers=0",
+       fmt::format("[{}] layers: got 0, expected at least 1; try layers=1", name)}};
   t.strategies = {
       strategy<RecurrentConfig>(
           "resident", "models outside, time inside: one model's weights stay in cache, inference",

@@ -23,7 +23,7 @@ Target target() {
   t.formula = "h' = act(x W_ihᵀ + h W_hhᵀ + b),  NBTI, NHI, NHH -> NBTH, NBH";
   t.source = "torch.nn.RNN";
   t.axes.push_back({"relu", "1: relu in place of tanh", 0});
-  t.odd_shapes.push_back({{"B", 2}, {"T", 3}, {"I", 5}, {"H", 7}, {"relu", 1}});
+  t.odd_shapes.push_back("B=2 T=3 I=5 H=7 relu=1");
   t.oracle = recurrent::oracle("RNN", "t['h0']", ", nonlinearity='relu' if a.relu else 'tanh'");
   t.claims = {
       {"aten::rnn_tanh", [](const CallView& c) { return recurrent::claim(c, "rnn_tanh"); }},
