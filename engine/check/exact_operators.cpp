@@ -1,168 +1,104 @@
 #include "engine/check/exact_operators.h"
 
 #include <ATen/ATen.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <numeric>
 
 namespace wide {
 namespace {
 
-/// Arguments of the fused attentions, by the names in their schemas.
-struct Attention {
-  ValueId query = kNone, key = kNone, value = kNone, bias = kNone, grad = kNone;
-  bool causal = false;
-  double dropout = 0;
-  IValue scale;
-};
-
-Attention read_attention(const Node& node) {
-  Attention a;
-  const auto& schema = node.op.schema().arguments();
-  for (size_t i = 0; i < node.arguments.size(); ++i) {
-    const std::string& name = schema[i].name();
-    const Argument& argument = node.arguments[i];
-    const bool value = argument.kind == Argument::Kind::value;
-    const std::map<std::string, ValueId*> values = {{"query", &a.query},   {"key", &a.key},
-                                                    {"value", &a.value},   {"attn_bias", &a.bias},
-                                                    {"grad_out", &a.grad}, {"grad_out_", &a.grad}};
-    if (const auto at = values.find(name); value && at != values.end())
-      *at->second = argument.values[0];
-    if (name == "is_causal") a.causal = argument.constant.toBool();
-    if (name == "dropout_p") a.dropout = argument.constant.toDouble();
-    if (name == "scale") a.scale = argument.constant;
-  }
-  return a;
+Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const std::optional<Tensor>& bias, bool causal, std::optional<double> scale) {
+  const bool grouped = query.size(-3) != key.size(-3);
+  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, bias, 0, causal, {},
+                                                            scale, grouped));
 }
 
-class Writer {
- public:
-  explicit Writer(const Program& program) : program_(program) {
-    program_.nodes.clear();
-    program_.regions.clear();  // regions hold node indices
-  }
+/// The chain rule, with the softmax computed again.
+std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
+    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
+    const std::optional<Tensor>& bias, bool causal, std::optional<double> given) {
+  const double scale = given.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+  Tensor scores = at::matmul(query, key.mT()).mul(scale);
+  if (bias) scores = scores + *bias;
+  if (causal)
+    scores = scores.masked_fill(at::ones_like(scores, at::kBool).triu(1),
+                                -std::numeric_limits<double>::infinity());
+  const Tensor share = at::softmax(scores, -1);
+  const Tensor of_scores =
+      at::_softmax_backward_data(at::matmul(grad, value.mT()), share, -1, scores.scalar_type());
+  return {at::matmul(of_scores, key).mul(scale), at::matmul(of_scores.mT(), query).mul(scale),
+          at::matmul(share.mT(), grad), bias ? of_scores.sum_to_size(bias->sizes()) : Tensor()};
+}
 
-  void keep(const Node& node) { program_.nodes.push_back(node); }
+Tensor strided(const Tensor& made, at::IntArrayRef strides) {
+  return at::empty_strided(made.sizes(), strides, made.options()).copy_(made);
+}
 
-  /// Replaces a forward operator; its other results, for its own gradient, are not made.
-  void forward(const Node& node, const Attention& a) {
-    node_ = &node;
-    const bool grouped = size(a.query, -3) != size(a.key, -3);
-    Node made = like(node, "aten::_scaled_dot_product_attention_math", "");
-    made.arguments = {value(a.query), value(a.key),      value(a.value),
-                      value(a.bias),  constant(0.0),     constant(a.causal),
-                      constant({}),   constant(a.scale), constant(grouped)};
-    const ValueId output = program_.add_value(program_.value(node.results[0].values[0]));
-    made.results = {Argument::of_value(output), Argument::of_value(kNone)};
-    program_.nodes.push_back(std::move(made));
-    give(0, output);
-  }
+TORCH_LIBRARY(wide_exact, m) {
+  m.def(
+      "attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, "
+      "float? scale) -> Tensor",
+      attention);
+  m.def(
+      "attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+      "Tensor? attn_bias, bool is_causal, float? scale) -> (Tensor, Tensor, Tensor, Tensor)",
+      attention_backward);
+  m.def("strided(Tensor made, int[] strides) -> Tensor", strided);
+}
 
-  /// Replaces a gradient operator by the chain rule, recomputing the softmax.
-  void backward(const Node& node, const Attention& a) {
-    node_ = &node;
-    const double scale =
-        a.scale.isNone() ? 1 / std::sqrt(double(size(a.query, -1))) : a.scale.toDouble();
-    ValueId scores = scaled(product(a.query, transposed(a.key)), scale);
-    if (a.bias != kNone)
-      scores = call("aten::add", "Tensor", {value(scores), value(a.bias), constant(1)});
-    if (a.causal)
-      scores = call("aten::masked_fill", "Scalar",
-                    {value(scores), value(above_diagonal(size(a.query, -2), size(a.key, -2))),
-                     constant(-std::numeric_limits<double>::infinity())});
-    const ValueId share = call("aten::softmax", "int", {value(scores), constant(-1), constant({})});
-    const ValueId of_share = product(a.grad, transposed(a.value));
-    const ValueId of_scores = call(
-        "aten::_softmax_backward_data", "",
-        {value(of_share), value(share), constant(-1), constant(static_cast<int64_t>(dtype()))});
-    give(0, scaled(product(of_scores, a.key), scale));
-    give(1, scaled(product(transposed(of_scores), a.query), scale));
-    give(2, product(transposed(share), a.grad));
-    if (a.bias != kNone && node.results.size() > 3)
-      give(3, call("aten::sum_to_size", "",
-                   {value(of_scores), constant(program_.value(a.bias).sizes)}));
-  }
+c10::OperatorHandle named(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+}
 
-  Program take() { return std::move(program_); }
+/// The fused operator's argument of this name; None where it has none.
+Argument argument(const Node& node, const std::string& name) {
+  const auto at = node.op.schema().argumentIndexWithName(name);
+  if (!at) return Argument::of(IValue());
+  const Argument& found = node.arguments[static_cast<size_t>(*at)];
+  const bool missing = found.kind == Argument::Kind::value && found.values[0] == kNone;
+  return missing ? Argument::of(IValue()) : found;
+}
 
- private:
-  static Argument value(ValueId id) {
-    return id == kNone ? Argument::of(IValue()) : Argument::of_value(id);
+/// Appends the fused attention `node` as one of the operators above.
+void add_exact(Program& program, const Node& node) {
+  const bool flash = node.op.schema().argumentIndexWithName("grad_out_").has_value();
+  const Argument grad = argument(node, flash ? "grad_out_" : "grad_out");
+  const bool backward = grad.kind == Argument::Kind::value;
+  Node made = node;
+  made.op = named(backward ? "wide_exact::attention_backward" : "wide_exact::attention");
+  made.arguments.clear();
+  if (backward) made.arguments.push_back(grad);
+  for (const char* name : {"query", "key", "value", "attn_bias", "is_causal", "scale"})
+    made.arguments.push_back(argument(node, name));
+  // A forward's other results are for its own gradient.
+  const Argument none = Argument::of(IValue());
+  made.results.resize(backward ? 4 : 1, none);
+  // Readers may view a result, so it gets the fused operator's strides.
+  std::vector<Node> laid_out;
+  for (Argument& result : made.results) {
+    const ValueId id = result.kind == Argument::Kind::value ? result.values[0] : kNone;
+    result = none;
+    if (id == kNone) continue;
+    result = Argument::of_value(program.add_value(program.value(id)));
+    laid_out.push_back(node);
+    laid_out.back().op = named("wide_exact::strided");
+    laid_out.back().arguments = {result, Argument::of(program.value(id).strides)};
+    laid_out.back().results = {Argument::of_value(id)};
   }
-  static Argument constant(IValue v) { return Argument::of(std::move(v)); }
-
-  int64_t size(ValueId id, int64_t dim) const {
-    const Sizes& sizes = program_.value(id).sizes;
-    return sizes[static_cast<size_t>(dim + static_cast<int64_t>(sizes.size()))];
-  }
-  at::ScalarType dtype() const { return program_.value(node_->results[0].values[0]).dtype; }
-
-  static Node like(const Node& node, const char* name, const char* overload) {
-    Node made{c10::Dispatcher::singleton().findSchemaOrThrow(name, overload), {}, {}, node.origin};
-    made.phase = node.phase;
-    made.grad = node.grad;
-    return made;
-  }
-  ValueId call(const char* name, const char* overload, std::vector<Argument> arguments) {
-    Node made = like(*node_, name, overload);
-    made.arguments = std::move(arguments);
-    Value v;
-    v.dtype = dtype();
-    const ValueId id = program_.add_value(v);
-    made.results = {Argument::of_value(id)};
-    program_.nodes.push_back(std::move(made));
-    return id;
-  }
-  ValueId product(ValueId a, ValueId b) { return call("aten::matmul", "", {value(a), value(b)}); }
-  ValueId scaled(ValueId a, double by) {
-    return call("aten::mul", "Scalar", {value(a), constant(by)});
-  }
-  ValueId transposed(ValueId a) {
-    return call("aten::transpose", "int", {value(a), constant(-2), constant(-1)});
-  }
-  ValueId above_diagonal(int64_t rows, int64_t columns) {
-    Value v;
-    v.role = Role::constant;
-    v.dtype = at::kBool;
-    v.device = program_.value(node_->results[0].values[0]).device;
-    v.sizes = {rows, columns};
-    v.constant = at::ones(v.sizes, at::device(v.device).dtype(at::kBool)).triu(1);
-    return program_.add_value(v);
-  }
-  /// `made` becomes result `k`, under the id that readers use. They may view it, so it gets the
-  /// fused operator's layout: heads side by side in each step.
-  void give(size_t k, ValueId made) {
-    if (k >= node_->results.size() || node_->results[k].kind != Argument::Kind::value ||
-        node_->results[k].values[0] == kNone)
-      return;
-    const Sizes strides = program_.value(node_->results[k].values[0]).strides;
-    std::vector<int64_t> outer_first(strides.size()), back(strides.size());
-    std::iota(outer_first.begin(), outer_first.end(), 0);
-    std::stable_sort(outer_first.begin(), outer_first.end(), [&](int64_t a, int64_t b) {
-      return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
-    });
-    for (size_t i = 0; i < back.size(); ++i)
-      back[static_cast<size_t>(outer_first[i])] = static_cast<int64_t>(i);
-    made = call("aten::permute", "", {value(made), constant(outer_first)});
-    made = call("aten::contiguous", "",
-                {value(made), constant(static_cast<int64_t>(at::MemoryFormat::Contiguous))});
-    call("aten::permute", "", {value(made), constant(back)});
-    program_.nodes.back().results = {node_->results[k]};
-  }
-
-  Program program_;
-  const Node* node_ = nullptr;
-};
+  program.nodes.push_back(std::move(made));
+  program.nodes.insert(program.nodes.end(), laid_out.begin(), laid_out.end());
+}
 
 bool is_fused(const Node& node) {
   const std::string& name = node.op.schema().name();
   if (name.find("_for_cpu") != std::string::npos) return false;
   for (const char* kind : {"efficient", "flash", "cudnn"})
     if (name.rfind(fmt::format("aten::_scaled_dot_product_{}_attention", kind), 0) == 0)
-      return true;
+      return argument(node, "dropout_p").constant.toDouble() == 0;
   return false;
 }
 
@@ -170,18 +106,16 @@ bool is_fused(const Node& node) {
 
 Program in_exact_operators(const Program& program) {
   if (std::none_of(program.nodes.begin(), program.nodes.end(), is_fused)) return program;
-  Writer writer(program);
+  Program made = program;
+  made.nodes.clear();
+  made.regions.clear();  // regions hold node indices
   for (const Node& node : program.nodes) {
-    const bool fused = is_fused(node);
-    const Attention a = fused ? read_attention(node) : Attention();
-    if (!fused || a.dropout != 0)
-      writer.keep(node);
-    else if (a.grad == kNone)
-      writer.forward(node, a);
+    if (is_fused(node))
+      add_exact(made, node);
     else
-      writer.backward(node, a);
+      made.nodes.push_back(node);
   }
-  return writer.take();
+  return made;
 }
 
 }  // namespace wide
