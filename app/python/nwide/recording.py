@@ -124,99 +124,85 @@ def as_for_export(on):
         torch.compiler._is_exporting_flag = before
 
 
-class WithoutNumpy:
-    """A context in which recorded tensors, which have no memory, refuse to become NumPy arrays. Threads may overlap."""
+class Replaced:
+    """A context in which classes have other attributes, given by class and name. Threads may overlap."""
 
-    _lock, _count, _plain = threading.Lock(), 0, torch.Tensor.numpy
+    def __init__(self, attributes):
+        self._others, self._count, self._lock = attributes, 0, threading.Lock()
+        self._own = {(owner, name): vars(owner).get(name) for owner, name in attributes}
 
     def __enter__(self):
         with self._lock:
-            if WithoutNumpy._count == 0:
-                torch.Tensor.numpy = lambda tensor, **options: WithoutNumpy._numpy(tensor, **options)
-            WithoutNumpy._count += 1
+            if self._count == 0:
+                self._put(self._others)
+            self._count += 1
 
     def __exit__(self, *_):
         with self._lock:
-            WithoutNumpy._count -= 1
-            if WithoutNumpy._count == 0:
-                del torch.Tensor.numpy  # the class below has it
+            self._count -= 1
+            if self._count == 0:
+                self._put(self._own)
 
     @staticmethod
-    def _numpy(tensor, **options):
-        if torch._is_functional_tensor(tensor):
-            fail("forward", "numpy", "an array of what depends on data", "torch's own operators", "them in place of NumPy's")
-        return WithoutNumpy._plain(tensor, **options)
+    def _put(attributes):
+        for (owner, name), value in attributes.items():
+            if value is None:
+                delattr(owner, name)  # a class below has it
+            else:
+                setattr(owner, name, value)
 
 
-class DetachedData:
-    """While it lives, `tensor.data` of what is recorded is `tensor.detach()`, which PyTorch's dispatcher sees. Threads may
-    overlap."""
-
-    _lock, _count, _plain, _here = threading.Lock(), 0, torch.Tensor.data, threading.local()
-
-    def __enter__(self):
-        DetachedData._here.recording = True
-        with self._lock:
-            if DetachedData._count == 0:
-                plain = DetachedData._plain
-                torch.Tensor.data = property(DetachedData._data, DetachedData._assigned, plain.__delete__)
-            DetachedData._count += 1
-
-    def __exit__(self, *_):
-        DetachedData._here.recording = False
-        with self._lock:
-            DetachedData._count -= 1
-            if DetachedData._count == 0:
-                del torch.Tensor.data  # the class below has it
-
-    @staticmethod
-    def _assigned(tensor, value):
-        if getattr(DetachedData._here, "recording", False):
-            fail("forward", "data", "an assignment to it", "a tensor that is changed in place", "copy_ under torch.no_grad()")
-        DetachedData._plain.__set__(tensor, value)
-
-    @staticmethod
-    def _data(tensor):
-        return tensor.detach() if getattr(DetachedData._here, "recording", False) else DetachedData._plain.__get__(tensor)
+_numpy, _data, _hook = torch.Tensor.numpy, torch.Tensor.data, torch.Tensor.register_hook
+_apply = torch.autograd.Function.__dict__["apply"]  # the raw attribute, bound to no class
+_here = threading.local()
 
 
-class PlainGradients:
-    """While it lives in grad mode, forward refuses what gives gradients by code of its own, which a recording of
-    PyTorch's operators does not see. Threads may overlap."""
+def _array(tensor, **options):
+    if torch._is_functional_tensor(tensor):
+        fail("forward", "numpy", "an array of what depends on data", "torch's own operators", "them in place of NumPy's")
+    return _numpy(tensor, **options)
 
-    _lock, _count, _hook = threading.Lock(), 0, torch.Tensor.register_hook
-    _plain = {"apply": torch.autograd.Function.__dict__["apply"]}  # the raw attribute, bound to no class
 
-    def __enter__(self):
-        self.on = torch.is_grad_enabled()
-        if self.on:
-            with self._lock:
-                if PlainGradients._count == 0:
-                    torch.autograd.Function.apply = classmethod(PlainGradients._applied)
-                    torch.Tensor.register_hook = PlainGradients._hooked
-                PlainGradients._count += 1
+def _detached(tensor):
+    return tensor.detach() if getattr(_here, "recording", False) else _data.__get__(tensor)
 
-    def __exit__(self, *_):
-        if self.on:
-            with self._lock:
-                PlainGradients._count -= 1
-                if PlainGradients._count == 0:
-                    torch.autograd.Function.apply = PlainGradients._plain["apply"]
-                    torch.Tensor.register_hook = PlainGradients._hook
 
-    @staticmethod
-    def _applied(function, *args, **kwargs):
-        if any(isinstance(t, torch.Tensor) and torch._is_functional_tensor(t) for t in args):
-            fail("backward", function.__name__, "a torch.autograd.Function", "operators with PyTorch's own gradients",
-                 "x + (f(x) - x).detach() for gradients straight through")
-        return PlainGradients._plain["apply"].__get__(None, function)(*args, **kwargs)
+def _assigned(tensor, value):
+    if getattr(_here, "recording", False):
+        fail("forward", "data", "an assignment to it", "a tensor that is changed in place", "copy_ under torch.no_grad()")
+    _data.__set__(tensor, value)
 
-    @staticmethod
-    def _hooked(tensor, hook):
-        if torch._is_functional_tensor(tensor):
-            fail("backward", "register_hook", "a hook on a tensor inside forward", "none",
-                 "one on the wide module's inputs, outputs or parameters")
-        return PlainGradients._hook(tensor, hook)
+
+def _applied(function, *args, **kwargs):
+    if any(isinstance(t, torch.Tensor) and torch._is_functional_tensor(t) for t in args):
+        fail("backward", function.__name__, "a torch.autograd.Function", "operators with PyTorch's own gradients",
+             "x + (f(x) - x).detach() for gradients straight through")
+    return _apply.__get__(None, function)(*args, **kwargs)
+
+
+def _hooked(tensor, hook):
+    if torch._is_functional_tensor(tensor):
+        fail("backward", "register_hook", "a hook on a tensor inside forward", "none",
+             "one on the wide module's inputs, outputs or parameters")
+    return _hook(tensor, hook)
+
+
+# Recorded tensors, which have no memory, refuse to become NumPy arrays.
+_without_numpy = Replaced({(torch.Tensor, "numpy"): _array})
+_other_data = Replaced({(torch.Tensor, "data"): property(_detached, _assigned, _data.__delete__)})
+# Forward refuses what gives gradients by code of its own, which a recording of PyTorch's operators does not see.
+_plain_gradients = Replaced({(torch.autograd.Function, "apply"): classmethod(_applied), (torch.Tensor, "register_hook"): _hooked})
+
+
+@contextlib.contextmanager
+def detached_data():
+    """A context in which `tensor.data` is `tensor.detach()` in this thread, which PyTorch's dispatcher sees."""
+    _here.recording = True
+    try:
+        with _other_data:
+            yield
+    finally:
+        _here.recording = False
 
 
 def modes(model):
@@ -251,7 +237,8 @@ class Recorder:
         set_modes(self.model, self.modes)
         try:
             self._refuse_backward_hooks()
-            with as_for_export(self.exporting), WithoutNumpy(), DetachedData(), PlainGradients(), \
+            plain = _plain_gradients if torch.is_grad_enabled() else contextlib.nullcontext()
+            with as_for_export(self.exporting), _without_numpy, detached_data(), plain, \
                     torch.compiler.set_stance("force_eager"):
                 results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
                 for rest in results.rest:

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..architecture import aliases_of, check_like, slots_of
 from ..errors import fail, one_line
-from ..recording import DetachedData, untouched_randomness
+from ..recording import detached_data, untouched_randomness
 from . import tensor_files
 
 
@@ -180,7 +180,7 @@ def export(model, sample, path, train):
             model.eval()
         for shapes in [*({name: {0: dim} for name in sample} for dim in dims), None]:
             try:
-                with untouched_randomness(0), DetachedData(), warnings.catch_warnings(), quiet():
+                with untouched_randomness(0), detached_data(), warnings.catch_warnings(), quiet():
                     warnings.simplefilter("ignore")
                     program = torch.export.export(model, arguments, named, dynamic_shapes=shapes)
                     torch.export.save(program, path)
