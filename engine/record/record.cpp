@@ -120,23 +120,19 @@ Tensor plain(const Tensor& t) {
   return fz::from_functional_tensor(t);
 }
 
+/// The value with each of its tensors, also those in lists, replaced by what `other` returns.
+IValue with_others(const IValue& v, const std::function<Tensor(const Tensor&)>& other) {
+  if (v.isTensor()) return other(v.toTensor());
+  if (!v.isList()) return v;
+  auto list = v.toList().copy();
+  for (size_t i = 0; i < list.size(); ++i)
+    if (const IValue e = list.get(i); e.isTensor()) list.set(i, other(e.toTensor()));
+  return list;
+}
+
 /// The argument with functional wrappers taken off. Functionalization does not unwrap `Tensor?[]`,
 /// so those must be unwrapped before it.
-IValue plain_value(const IValue& v) {
-  if (v.isTensor()) return plain(v.toTensor());
-  if (v.isTensorList()) {
-    Tensors list;
-    for (const Tensor& t : v.toTensorVector()) list.push_back(plain(t));
-    return list;
-  }
-  if (v.isList()) {
-    auto list = v.toList().copy();
-    for (size_t i = 0; i < list.size(); ++i)
-      if (IValue e = list.get(i); e.isTensor()) list.set(i, plain(e.toTensor()));
-    return list;
-  }
-  return v;
-}
+IValue plain_value(const IValue& v) { return with_others(v, plain); }
 
 bool is_meta(const IValue& v) {
   if (v.isTensor()) return v.toTensor().defined() && v.toTensor().is_meta();
@@ -147,6 +143,12 @@ bool is_meta(const IValue& v) {
   return false;
 }
 
+/// TorchScript's interpreter replaces exceptions that pass through it, so `record` throws it again.
+[[noreturn]] void refuse(Recording& r, const std::string& why) {
+  r.refusal = Error(why);
+  throw *r.refusal;
+}
+
 /// Refuses a result whose value or shape depends on a model's data: it must not become a constant.
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
@@ -155,22 +157,18 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
   if (!dependence) return;
   const char* advice = value ? "torch.where instead of a branch on tensor data"
                              : "a mask of fixed size instead of selecting by data";
-  r.refusal =
-      Error(fmt::format("[{}] data-dependent operator: got a {} that depends on {}, expected one "
-                        "known from the sizes "
-                        "alone; try {}",
+  refuse(r, fmt::format("[{}] data-dependent operator: got a {} that depends on {}, expected one "
+                        "known from the sizes alone; try {}",
                         node.name(), value ? "Python number" : "result shape",
                         dependence & kOnBound ? "an input or parameter" : "a random draw", advice));
-  throw *r.refusal;
 }
 
 void refuse_arguments(Recording& r, const c10::OperatorHandle& op, c10::ArrayRef<IValue> given) {
   const std::string fault = fault_of_arguments(op, given);
   if (fault.empty()) return;
-  r.refusal = Error(fmt::format(
-      "[{}] arguments: got {}, expected sizes that go together; try to export the network again",
-      op.schema().name(), fault));
-  throw *r.refusal;
+  refuse(r, fmt::format("[{}] arguments: got {}, expected sizes that go together; try to export "
+                        "the network again",
+                        op.schema().name(), fault));
 }
 
 bool is_sparse(const Tensor& t) {
@@ -182,9 +180,8 @@ bool is_sparse(const Tensor& t) {
 /// Refuses sparse results, whose number of elements depends on data.
 void refuse_sparse_result(Recording& r, const std::string& op, const Tensor& t) {
   if (!is_sparse(t)) return;
-  r.refusal = Error(fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()",
-                                op, c10::str(t.layout())));
-  throw *r.refusal;
+  refuse(r, fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()", op,
+                        c10::str(t.layout())));
 }
 
 /// Collects the storages of tensors with strides.
@@ -207,13 +204,11 @@ Tensor whole_of(Recording& r, const c10::OperatorHandle& op, const Tensor& self,
   const auto& [storage, id, layout] = r.roots.at(self.storage().unsafeGetStorageImpl());
   const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
   const Tensor whole = self.as_strided(layout.sizes, layout.strides, layout.offset);
-  if (!has_all(whole, at)) {
-    r.refusal = Error(fmt::format(
-        "[{}] places in memory: got some outside of the tensor that is read, expected those of its "
-        "elements; try sizes, strides and an offset that stay inside",
-        op.schema().name()));
-    throw *r.refusal;
-  }
+  if (!has_all(whole, at))
+    refuse(r, fmt::format("[{}] places in memory: got some outside of the tensor that is read, "
+                          "expected those of its elements; try sizes, strides and an offset that "
+                          "stay inside",
+                          op.schema().name()));
   r.ids.emplace(whole.unsafeGetTensorImpl(), id);
   r.strong.push_back(whole);
   return whole;
@@ -350,20 +345,13 @@ bool put_others(Stack& stack, size_t base,
                 const std::function<const Tensor*(const Tensor&)>& other) {
   bool any = false;
   for (size_t i = base; i < stack.size(); ++i) {
-    IValue& v = stack[i];
-    if (v.isTensor()) {
-      if (const Tensor* t = other(v.toTensor())) v = *t, any = true;
-    } else if (v.isList()) {
-      // Lists of tensors, optional or not.
-      auto list = v.toList().copy();
-      bool changed = false;
-      for (size_t k = 0; k < list.size(); ++k) {
-        const IValue e = list.get(k);
-        const Tensor* t = e.isTensor() ? other(e.toTensor()) : nullptr;
-        if (t) list.set(k, *t), changed = true;
-      }
-      if (changed) v = list, any = true;
-    }
+    bool changed = false;
+    IValue replaced = with_others(stack[i], [&](const Tensor& own) {
+      const Tensor* t = other(own);
+      changed = changed || t != nullptr;
+      return t ? *t : own;
+    });
+    if (changed) stack[i] = std::move(replaced), any = true;
   }
   return any;
 }
@@ -565,7 +553,6 @@ Program record(const std::vector<Binding>& bindings,
     }
     r->captured.refuse_changes();
   } catch (const std::exception&) {
-    // TorchScript's interpreter replaces exceptions that pass through it.
     if (r->refusal) throw Error(*r->refusal);
     throw;
   }
