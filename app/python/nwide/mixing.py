@@ -1,9 +1,10 @@
-"""Makes PyTorch functions that would mix the parameters of several models raise Error."""
+"""Makes PyTorch functions that would mix several models, or have no effect on them, raise Error."""
 
 import functools
 
 import torch
 from torch import nn
+from torch.optim import swa_utils
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from .errors import fail
@@ -41,3 +42,18 @@ def _guarded(plain):
 
 
 nn.utils.clip_grad_norm_ = nn.utils.clip_grad.clip_grad_norm_ = _guarded(nn.utils.clip_grad.clip_grad_norm_)
+
+
+def _guarded_update(plain):
+    """Guards torch.optim.swa_utils.update_bn, which looks for batch norms among a module's parts and finds none in a wide one."""
+    @functools.wraps(plain)
+    def update_bn(loader, model, *args, **kwargs):
+        for module in model.modules():
+            if module in LIVE and any(name.endswith("running_mean") for name, _ in module.named_buffers()):
+                fail("torch.optim.swa_utils.update_bn", "model", "a wide module", "a module of one model",
+                     "calls of wide.train() under torch.no_grad(), or wide.copy_to(models) and update_bn(loader, model)")
+        return plain(loader, model, *args, **kwargs)
+    return update_bn
+
+
+swa_utils.update_bn = _guarded_update(swa_utils.update_bn)

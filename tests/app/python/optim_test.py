@@ -422,6 +422,13 @@ class Optim(unittest.TestCase):
         with self.assertRaisesRegex(nw.Error, r"ReduceLROnPlateau"):
             for _ in range(3):
                 plateau.step(1.0)
+        norms = [torch.nn.BatchNorm1d(x.shape[-1]) for _ in range(len(wide))]
+        inside = torch.nn.Sequential(nw.compile(norms))
+        with self.assertRaisesRegex(nw.Error, r"^\[torch.optim.swa_utils.update_bn\] .*; try calls of wide.train"):
+            torch.optim.swa_utils.update_bn([x], inside)
+        torch.optim.swa_utils.update_bn([x], wide)  # no batch norm: nothing to do
+        torch.optim.swa_utils.update_bn([x[0]], norms[0])
+        self.assertLess((norms[0].running_mean - x[0].mean(0)).abs().max(), 1e-6)
         model = net(0)
         model(x[0]).sum().backward()
         torch.optim.Adafactor(model.parameters()).step()
