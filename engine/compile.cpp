@@ -107,6 +107,7 @@ class Pipeline {
 
   /// Compiles forward and backward pass as two programs: the fastest whole program is cut.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
+    longer_below_ = 0.9;  // what a training step saves and computes with is most of its memory
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
         what, ensemble_, executor_options(options_, made.executor->ranges()),
@@ -162,6 +163,7 @@ class Pipeline {
     if (asked.ranges > 0) ranges.asked = asked.ranges;
     if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
+    ranges.longer_below = longer_below_;
     // Measuring fills the memory for results, which the first call then uses.
     const CallOf call_of = [&](Executor& executor) {
       return [&, &results = results_.next(executor)] { executor.run(ensemble_.tensors, results); };
@@ -190,6 +192,7 @@ class Pipeline {
   const std::shared_ptr<const Program> single_;
   const WideEvaluation evaluation_;
   const bool gradients_;
+  double longer_below_ = 1;  // RangeOptions
   ResultMemory results_;
 };
 

@@ -126,6 +126,13 @@ void LoweredModel::check_input(size_t k, const Tensors& inputs) const {
          bound.device().str(), bound.device().str());
 }
 
+void LoweredModel::hold(const Tensors& inputs) {
+  if (made_.options.mode == Mode::reduce_overhead) return;  // its graph reads the ones it has
+  const auto at = made_.network.indices(true);
+  for (size_t k = 0; k < at.size(); ++k)
+    if (inputs[k].is_contiguous()) made_.ensemble.tensors[at[k]] = inputs[k];
+}
+
 void LoweredModel::bind_inputs(const Tensors& inputs) {
   const auto at = made_.network.indices(true);
   for (size_t k = 0; k < at.size(); ++k) {

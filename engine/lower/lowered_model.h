@@ -37,6 +37,7 @@ class LoweredModel final : public CompiledModel {
   std::vector<StepCost> explain(const Tensors& inputs) override;
   TimelineCall timeline(const Tensors& inputs) override;
   int ranges() const override { return made_.executor->ranges(); }
+  void hold(const Tensors& inputs) override;
   std::string plan_text() const override { return made_.executor->text(); }
   int64_t bytes() const override { return made_.executor->bytes(); }
   int64_t steps() const override { return made_.executor->steps(); }

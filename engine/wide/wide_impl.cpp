@@ -361,6 +361,8 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
                                                   const std::vector<bool>& outputs, bool at_once) {
   const at::NoGradGuard no_grad;
   Signature& s = known(inputs);
+  for (size_t k = 0; k < inputs.size(); ++k) s.inputs[k] = inputs[k].detach();
+  if (s.model) s.model->hold(arguments(s, s.inputs));
   Differentiable made;
   made.places = places_of(s.network);
   made.weights = weights;

@@ -16,7 +16,9 @@ struct Signature {
   std::vector<size_t> changed;  // by update of the program: index of the network's tensor
   std::vector<bool> live;       // by tensor of the network: a weight passed with every call
   std::unique_ptr<CompiledModel> model;  // null until it is needed
-  Tensors inputs;                        // N models' inputs used for compiling
+  /// N models' inputs: of the last call with gradients, else those that it was compiled with. No
+  /// copies: a training loop holds its batch anyway.
+  Tensors inputs;
   int64_t weights = 0;                   // version of the weights it has
   std::optional<Program> for_gradients;  // Program(1) recorded with `grad`
   /// By the tensors that get gradients and the outputs that have cotangents (empty: all).

@@ -101,8 +101,15 @@ class Flow {
   std::vector<size_t> next_;  // by node: edge to try next
 };
 
+/// A normalisation is as large as its input, which its own backward pass reads.
 bool is_cheap(const Node& node) {
-  static const std::set<std::string> names{"aten::relu", "aten::silu", "aten::gelu"};
+  static const std::set<std::string> names{"aten::relu",
+                                           "aten::silu",
+                                           "aten::gelu",
+                                           "aten::native_layer_norm",
+                                           "aten::native_group_norm",
+                                           "aten::_native_batch_norm_legit",
+                                           "aten::_native_batch_norm_legit.no_stats"};
   return copies(node) || names.count(node.name()) || operator_traits(node.op).cheap;
 }
 

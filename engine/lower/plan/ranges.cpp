@@ -35,16 +35,17 @@ std::vector<int> candidates(const Program& single, int n, const RangeOptions& op
   return numbers;
 }
 
-/// Executors of the same models, timed one after the other.
+/// Executors of the same models, timed one after the other, those with the shortest ranges first.
 class Race {
  public:
-  explicit Race(const CallOf& call_of) : call_of_(call_of) {}
+  Race(const CallOf& call_of, double longer_below)
+      : call_of_(call_of), longer_below_(longer_below) {}
 
   /// Times an executor; returns the nanoseconds of a call.
   double add(std::unique_ptr<Executor> executor) {
     Runner next{std::move(executor), 0};
     const double ns = next.ns = time(next);
-    const bool better = best_ns_ == 0 || ns < best_ns_;
+    const bool better = best_ns_ == 0 || ns < longer_below_ * best_ns_;
     lost_ = better ? 0 : lost_ + (ns > kClearlyWorse * best_ns_ ? 1 : 0);
     // Of slow executors only the best is kept: their weights may be large.
     if (better && ns > kShortCall_ns) runners_.clear();
@@ -72,7 +73,10 @@ class Race {
           r.ns =
               std::min(r.ns, median_ns(once, std::clamp(static_cast<int>(kTurn_ns / r.ns), 3, 15)));
         }
-    return std::move(best()->executor);
+    const double fastest_ns = best()->ns;
+    return std::move(std::find_if(runners_.begin(), runners_.end(), [&](const Runner& r) {
+                       return longer_below_ * r.ns <= fastest_ns;
+                     })->executor);
   }
 
  private:
@@ -102,6 +106,7 @@ class Race {
   }
 
   const CallOf& call_of_;
+  const double longer_below_;
   std::vector<Runner> runners_;
   double best_ns_ = 0;
   int lost_ = 0;  // executors since the best one that were clearly slower
@@ -131,7 +136,7 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const CallOf& call_of) {
   const std::vector<int> numbers = candidates(single, static_cast<int>(n), options);
   if (numbers.size() == 1) return lower(numbers.front());
-  Race race(call_of);
+  Race race(call_of, options.longer_below);
   const double start = now_s();
   double before = start;
   const auto time_left = [&] {  // twice the models take up to twice as long

@@ -221,6 +221,29 @@ TEST(GradientModel, MakesCheapValuesAgain) {
   Five(net).check();
 }
 
+/// Their backward pass reads what they were given, from which their result is made again.
+TEST(GradientModel, MakesResultsOfNormsAgain) {
+  using Norm = std::function<Tensor(const Tensor&)>;
+  const std::vector<std::pair<const char*, Norm>> norms{
+      {"layer", [](const Tensor& h) { return at::layer_norm(h, {24}); }},
+      {"group", [](const Tensor& h) { return at::group_norm(h, 3); }},
+      {"batch", [](const Tensor& h) {
+         return at::batch_norm(h, {}, {}, {}, {}, /*training=*/true, 0.1, 1e-5, true);
+       }}};
+  for (const auto& [name, norm] : norms) {
+    Network net;
+    net.name = name;
+    net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+    net.forward = [&](const Tensors& t) -> Tensors {
+      const Tensor h = norm(at::linear(t[0], t[1]));
+      return {at::matmul(h.transpose(0, 1), h)};
+    };
+    const int64_t moments = 4 * 2 * 24;
+    EXPECT_LE(saved_bytes(net), (4 * 5 * 24 + moments) * 4) << name;
+    Five(net).check();
+  }
+}
+
 TEST(GradientModel, CopiesBoundTensorsAgain) {
   Network net;
   net.name = "bound";

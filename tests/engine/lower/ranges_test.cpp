@@ -63,6 +63,24 @@ TEST(ChooseRanges, TriesLongerRangesWhileTheyMayWin) {
   EXPECT_EQ(tried(o, alike), Numbers{2});
 }
 
+TEST(ChooseRanges, LongerRangesMustGainWhatIsAsked) {
+  RangeOptions o;
+  const auto ms = [](int ranges) { return ranges > 4 ? 10 : ranges == 4 ? 6 : 5; };
+  int chosen = 0;
+  tried(o, ms, &chosen);
+  EXPECT_LT(chosen, 4);
+  o.longer_below = 0.75;
+  tried(o, ms, &chosen);
+  EXPECT_EQ(chosen, 4);
+  tried(
+      o, [](int ranges) { return ranges > 4 ? 4 : 9; }, &chosen);
+  EXPECT_EQ(chosen, 11);
+  o.longer_below = 0.01;
+  tried(
+      o, [](int) { return 0; }, &chosen);
+  EXPECT_EQ(chosen, 11) << "short calls, timed in turns";
+}
+
 TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
   using Numbers = std::vector<int>;
   const auto alike = [](int) { return 2; };
