@@ -422,7 +422,7 @@ class Optim(unittest.TestCase):
         with self.assertRaisesRegex(nw.Error, r"ReduceLROnPlateau"):
             for _ in range(3):
                 plateau.step(1.0)
-        norms = [torch.nn.BatchNorm1d(x.shape[-1]) for _ in range(len(wide))]
+        norms = [torch.nn.BatchNorm1d(x.shape[-1]).double() for _ in range(len(wide))]
         inside = torch.nn.Sequential(nw.compile(norms))
         with self.assertRaisesRegex(nw.Error, r"^\[torch.optim.swa_utils.update_bn\] .*; try calls of wide.train"):
             torch.optim.swa_utils.update_bn([x], inside)
