@@ -196,13 +196,21 @@ void Driver::await(const std::string& text, double seconds) {
        printable(seen, 3000));
 }
 
+std::string Driver::expanded(const std::string& label) const {
+  if (!label.ends_with('*')) return label;
+  const std::string prefix = label.substr(0, label.size() - 1);
+  for (const ScreenItem& i : screen_.ui().items.last())
+    if (i.kind != ItemKind::text && i.label.starts_with(prefix)) return i.label;
+  return label;
+}
+
 void Driver::run_line(const std::string& line) {
   const size_t space = line.find(' ');
   const std::string what = line.substr(0, space);
   const std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
   if (what.empty() || what[0] == '#') return;
   Explorer& explorer = screen_.explorer();
-  if (what == "click") return click(rest);
+  if (what == "click") return click(expanded(rest));
   if (what == "double-click") return click(rest, 0, true);
   if (what == "ctrl-click") return click_with("Ctrl", rest);
   if (what == "shift-click") return click_with("Shift", rest);

@@ -38,6 +38,8 @@ class Driver {
   void move_to(const std::string& label);
   void hold(const std::string& keys, bool down);
   void frames(int count);
+  /// The first label that begins with what stands before a final `*`; other labels as they are.
+  std::string expanded(const std::string& label) const;
   [[noreturn]] void missing(const std::string& label) const;
 
   Screen& screen_;

@@ -85,17 +85,16 @@ class Cutting {
     for (size_t i = program_.nodes.size(); i-- > 0;) {
       const Node& node = program_.nodes[i];
       bool in = false;
-      for_each_value(node.results, [&](ValueId id) {
-        if (!read_[id]) return;
-        if (saved[id])
-          save(id, node.phase == Phase::shared);
-        else
-          in = true;
-      });
-      if (in) {
+      for_each_value(node.results, [&](ValueId id) { in = in || (read_[id] && !saved[id]); });
+      if (in) {  // then all its results are made again
         second_[i] = true;
         for_each_value(node.arguments, [&](ValueId id) { read_[id] = true; });
-      } else if (copies(node)) {
+        continue;
+      }
+      for_each_value(node.results, [&](ValueId id) {
+        if (read_[id] && saved[id]) save(id, node.phase == Phase::shared);
+      });
+      if (copies(node)) {
         for_each_value(node.results, [&](ValueId result) {
           if (read_[result])
             for_each_value(node.arguments, [&](ValueId id) { mark_bound(roots_[id]); });

@@ -273,7 +273,7 @@ class Window(unittest.TestCase):
             expect model 1 ·
             click Fit wide
             settle
-            click bar wide::packed_linear.out with relu
+            click bar wide::*
             expect of one model's program, module
             picture {self.path("timeline.png")}
             click Along N

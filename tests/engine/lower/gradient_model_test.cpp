@@ -244,6 +244,18 @@ TEST(GradientModel, MakesResultsOfNormsAgain) {
   }
 }
 
+/// A norm's result that is an output exists anyway, but is made again together with the moments.
+TEST(GradientModel, MakesANormAgainWhoseResultIsAnOutput) {
+  Network net;
+  net.name = "output";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor h = at::layer_norm(at::linear(t[0], t[1]), {24});
+    return {at::matmul(h.transpose(0, 1), h), h};
+  };
+  Five(net).check();
+}
+
 TEST(GradientModel, CopiesBoundTensorsAgain) {
   Network net;
   net.name = "bound";
