@@ -299,7 +299,7 @@ class WideModule(nn.Module):
         options.strict = self._strict
         parameters, others = named(self._model, self._slots)
         model, slots = self._model, self._slots
-        core = _core.Core(recorder, lambda tensors: separate(model, slots, form, tensors), parameters, others,
+        core = _core.Core(recorder, lambda tensors: separate(model, slots, recorder.arguments, tensors), parameters, others,
                           [t.detach() for t in self._values()], list(self._shared), self.n, options)
         return core, recorder
 

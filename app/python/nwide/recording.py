@@ -35,6 +35,12 @@ class Form:
         left = iter(tensors)
         return pytree.tree_unflatten([next(left) if r is None else r[0] for r in self.rest], self.spec)
 
+    def bare(self):
+        """The same nesting without its tensors, to be kept beyond a call."""
+        made = copy.copy(self)
+        made.tensors = []
+        return made
+
     def call(self, tensors):
         """Rebuilds a call's positional and keyword arguments from its tensors."""
         return pytree.tree_map_only(Constant, lambda constant: constant.tensor, self.build(tensors))
@@ -220,7 +226,7 @@ class Recorder:
     """One model's forward as a function of a flat list of tensors. `arguments`: the form of a call."""
 
     def __init__(self, model, arguments, exporting=False):
-        self.model, self.arguments, self.exporting = model, arguments, exporting
+        self.model, self.arguments, self.exporting = model, arguments.bare(), exporting
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
         self.results = {}  # form of the results, by the inputs' shapes
         self.place, self.printed = "", False  # where the last call failed, and whether it was printing a tensor
@@ -255,7 +261,7 @@ class Recorder:
         if left:
             fail(left, "state", "a tensor that forward keeps outside its buffers", "one that it returns",
                  "register_buffer")
-        self.results[tuple(t.shape for t in tensors)] = results
+        self.results[tuple(t.shape for t in tensors)] = results.bare()
         return results.tensors
 
     def _refuse_backward_hooks(self):

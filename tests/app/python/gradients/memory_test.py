@@ -49,10 +49,10 @@ def series():
                          nn.Linear(24 * 62, 10))
 
 
-# Network, number of models, one model's input, and how much of what separate modules take is allowed. On top comes what the last
-# gradients are made of, of more models at once than one, and the sample that the module was compiled with.
-NETWORKS = {"layers": (layers, 23, (24, 40), 1.2), "images": (images, 11, (8, 3, 14, 14), 1.4), "series": (series, 7, (12, 6, 64), 1.65),
-            "sequences": (Sequences, 5, (3, 192, 24), 1.75)}
+# Network, number of models, one model's input, and how much of what separate modules take is allowed. All gradients exist before
+# the first is computed, beside what the last ones are made of.
+NETWORKS = {"layers": (layers, 23, (24, 40), 1.15), "images": (images, 11, (8, 3, 14, 14), 1.2), "series": (series, 7, (12, 6, 64), 1.42),
+            "sequences": (Sequences, 5, (3, 192, 24), 1.46)}
 
 
 def separate(make, n, x, y):
@@ -119,11 +119,12 @@ class Memory(unittest.TestCase):
                 theirs, ours = measured(name, separate), measured(name, wide)
                 self.assertLess(ours["peak"], allowed * theirs["peak"])
 
-    def test_between_steps_there_are_weights_gradients_states_and_a_sample_alone(self):
+    def test_between_steps_there_are_weights_gradients_states_one_model_and_a_result(self):
         for name, (make, n, shape, _) in NETWORKS.items():
             with self.subTest(name):
-                values = sum(t.numel() for t in make().parameters()) * n * 4
-                self.assertLess(measured(name, wide)["between"], 1.05 * 4 * values + 1.3 * 4 * n * math.prod(shape))
+                one = sum(t.numel() for t in make().parameters()) * 4  # of it other sizes are recorded
+                result = n * shape[0] * 10 * 4
+                self.assertLess(measured(name, wide)["between"], 4 * n * one + 1.1 * (one + result) + 2000)
 
 
 if __name__ == "__main__":
