@@ -107,7 +107,7 @@ class Pipeline {
 
   /// Compiles forward and backward pass as two programs: the fastest whole program is cut.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
-    longer_below_ = 0.9;  // what a training step saves and computes with is most of its memory
+    longer_below_ = 0.75;  // what a training step saves and computes with is most of its memory
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
         what, ensemble_, executor_options(options_, made.executor->ranges()),

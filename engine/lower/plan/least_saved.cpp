@@ -101,11 +101,13 @@ class Flow {
   std::vector<size_t> next_;  // by node: edge to try next
 };
 
-/// A normalisation is as large as its input, which its own backward pass reads.
+/// A normalisation is as large as its input, which its own backward pass reads; a padded tensor is
+/// larger than the one it is copied from.
 bool is_cheap(const Node& node) {
   static const std::set<std::string> names{"aten::relu",
                                            "aten::silu",
                                            "aten::gelu",
+                                           "aten::constant_pad_nd",
                                            "aten::native_layer_norm",
                                            "aten::native_group_norm",
                                            "aten::_native_batch_norm_legit",

@@ -1,6 +1,7 @@
 #include "engine/lower/plan/ranges.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/lower/tune/quick_time.h"
@@ -44,8 +45,13 @@ class Race {
   /// Times an executor; returns the nanoseconds of a call.
   double add(std::unique_ptr<Executor> executor) {
     Runner next{std::move(executor), 0};
-    const double ns = next.ns = time(next);
-    const bool better = best_ns_ == 0 || ns < longer_below_ * best_ns_;
+    double ns = next.ns = time(next);
+    bool better = best_ns_ == 0 || ns < longer_below_ * best_ns_;
+    if (better && longer_below_ < 1 && best_ns_ > 0 && ns > kShortCall_ns && ns < kOneCall_ns) {
+      best_ns_ = in_turns(runners_.back(), next);
+      ns = next.ns;
+      better = ns < longer_below_ * best_ns_;
+    }
     lost_ = better ? 0 : lost_ + (ns > kClearlyWorse * best_ns_ ? 1 : 0);
     // Of slow executors only the best is kept: their weights may be large.
     if (better && ns > kShortCall_ns) runners_.clear();
@@ -95,6 +101,16 @@ class Race {
     const double start = now_ns();
     for (int i = 0; i < calls; ++i) call();
     return (now_ns() - start) / calls;
+  }
+
+  /// Times two executors in turns, so that a disturbance of one alone does not decide. Returns the
+  /// nanoseconds of the first.
+  double in_turns(Runner& one, Runner& other) {
+    constexpr int kTurns = 5;
+    one.ns = other.ns = std::numeric_limits<double>::infinity();
+    for (int turn = 0; turn < kTurns; ++turn)
+      for (Runner* r : {&one, &other}) r->ns = std::min(r->ns, call_ns(*r));
+    return one.ns;
   }
 
   /// The median of a few calls; fewer if the first is far above the best.

@@ -244,6 +244,18 @@ TEST(GradientModel, MakesResultsOfNormsAgain) {
   }
 }
 
+TEST(GradientModel, MakesPaddedCopiesAgain) {
+  Network net;
+  net.name = "padded";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor h = at::constant_pad_nd(at::tanh(at::linear(t[0], t[1])), {2, 2, 1, 0});
+    return {at::matmul(h.transpose(0, 1), h)};
+  };
+  EXPECT_LE(saved_bytes(net), 4 * 5 * 24 * 4);
+  Five(net).check();
+}
+
 /// A norm's result that is an output exists anyway, but is made again together with the moments.
 TEST(GradientModel, MakesANormAgainWhoseResultIsAnOutput) {
   Network net;

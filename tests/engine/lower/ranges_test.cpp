@@ -75,6 +75,10 @@ TEST(ChooseRanges, LongerRangesMustGainWhatIsAsked) {
   tried(
       o, [](int ranges) { return ranges > 4 ? 4 : 9; }, &chosen);
   EXPECT_EQ(chosen, 11);
+  int made = 0;
+  tried(
+      o, [&](int ranges) { return ranges == 11 && made++ < 5 ? 10 : 2; }, &chosen);
+  EXPECT_EQ(chosen, 11) << "disturbed while timed alone";
   o.longer_below = 0.01;
   tried(
       o, [](int) { return 0; }, &chosen);
