@@ -107,7 +107,17 @@ class Pipeline {
 
   /// Compiles forward and backward pass as two programs: the fastest whole program is cut.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
-    longer_below_ = 0.75;  // what a training step saves and computes with is most of its memory
+    // What a training step saves and computes with is most of its memory: a forward pass saves, of
+    // all models, about what the arena of the whole program holds.
+    bytes_ = [this](const Executor& executor) {
+      double bytes = 0;
+      for (const Tensor& t : ensemble_.tensors) bytes += static_cast<double>(t.nbytes());
+      for (const Value& v : executor.results()) bytes += static_cast<double>(v.bytes());
+      const auto arena = static_cast<double>(executor.arena_bytes());
+      const auto at_a_time = static_cast<double>(executor.models_at_a_time());
+      return bytes + arena / at_a_time * static_cast<double>(ensemble_.n) +
+             arena * std::min(options_.threads, executor.ranges());
+    };
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
         what, ensemble_, executor_options(options_, made.executor->ranges()),
@@ -163,7 +173,7 @@ class Pipeline {
     if (asked.ranges > 0) ranges.asked = asked.ranges;
     if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
-    ranges.longer_below = longer_below_;
+    ranges.bytes = bytes_;
     // Measuring fills the memory for results, which the first call then uses.
     const CallOf call_of = [&](Executor& executor) {
       return [&, &results = results_.next(executor)] { executor.run(ensemble_.tensors, results); };
@@ -192,7 +202,7 @@ class Pipeline {
   const std::shared_ptr<const Program> single_;
   const WideEvaluation evaluation_;
   const bool gradients_;
-  double longer_below_ = 1;  // RangeOptions
+  std::function<double(const Executor&)> bytes_;  // RangeOptions
   ResultMemory results_;
 };
 

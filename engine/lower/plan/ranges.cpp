@@ -37,52 +37,52 @@ std::vector<int> candidates(const Program& single, int n, const RangeOptions& op
 }
 
 /// Executors of the same models, timed one after the other, those with the shortest ranges first.
+/// The best one has the least cost: time, or the product of time and bytes.
 class Race {
  public:
-  Race(const CallOf& call_of, double longer_below)
-      : call_of_(call_of), longer_below_(longer_below) {}
+  Race(const CallOf& call_of, const std::function<double(const Executor&)>& bytes)
+      : call_of_(call_of), bytes_(bytes) {}
 
   /// Times an executor; returns the nanoseconds of a call.
   double add(std::unique_ptr<Executor> executor) {
-    Runner next{std::move(executor), 0};
-    double ns = next.ns = time(next);
-    bool better = best_ns_ == 0 || ns < longer_below_ * best_ns_;
-    if (better && longer_below_ < 1 && best_ns_ > 0 && ns > kShortCall_ns && ns < kOneCall_ns) {
-      best_ns_ = in_turns(runners_.back(), next);
-      ns = next.ns;
-      better = ns < longer_below_ * best_ns_;
+    Runner next{std::move(executor)};
+    if (bytes_) next.bytes = bytes_(*next.executor);
+    next.ns = time(next);
+    bool better = best_.ns == 0 || next.cost() < best_.cost();
+    if (better && bytes_ && best_.ns > kShortCall_ns && next.ns < kOneCall_ns) {
+      in_turns(runners_.back(), next);
+      best_.ns = runners_.back().ns;
+      better = next.cost() < best_.cost();
     }
-    lost_ = better ? 0 : lost_ + (ns > kClearlyWorse * best_ns_ ? 1 : 0);
+    lost_ = better ? 0 : lost_ + (next.cost() > kClearlyWorse * best_.cost() ? 1 : 0);
+    const double ns = next.ns;
     // Of slow executors only the best is kept: their weights may be large.
     if (better && ns > kShortCall_ns) runners_.clear();
-    if (better) best_ns_ = ns;
-    if (better || best_ns_ < kShortCall_ns) runners_.push_back(std::move(next));
+    if (better) best_ = {nullptr, next.bytes, ns};
+    if (better || best_.ns < kShortCall_ns) runners_.push_back(std::move(next));
     return ns;
   }
 
-  /// Whether two executors since the best one were clearly slower: longer ranges are not tried.
+  /// Whether two executors since the best one were clearly worse: longer ranges are not tried.
   bool only_loses() const { return lost_ >= 2; }
 
-  /// The fastest. Executors with short calls are timed again in turns and judged by their best
-  /// turn, so that short disturbances by other programs do not decide.
+  /// The best. Executors with short calls are timed again in turns and judged by their best turn,
+  /// so that short disturbances by other programs do not decide.
   std::unique_ptr<Executor> winner() {
     constexpr int kTurns = 3;
     constexpr double kTurn_ns = 1e6;
-    const auto by_ns = [](const Runner& a, const Runner& b) { return a.ns < b.ns; };
-    const auto best = [&] { return std::min_element(runners_.begin(), runners_.end(), by_ns); };
+    const auto by_cost = [](const Runner& a, const Runner& b) { return a.cost() < b.cost(); };
+    const auto best = [&] { return std::min_element(runners_.begin(), runners_.end(), by_cost); };
     if (best()->ns < kShortCall_ns)
       for (int turn = 0; turn < kTurns; ++turn)
         for (Runner& r : runners_) {
-          if (turn > 0 && r.ns > 2 * best()->ns) continue;
+          if (turn > 0 && r.cost() > 2 * best()->cost()) continue;
           const auto once = [&] { return call_ns(r); };
           once();  // wakes the threads
           r.ns =
               std::min(r.ns, median_ns(once, std::clamp(static_cast<int>(kTurn_ns / r.ns), 3, 15)));
         }
-    const double fastest_ns = best()->ns;
-    return std::move(std::find_if(runners_.begin(), runners_.end(), [&](const Runner& r) {
-                       return longer_below_ * r.ns <= fastest_ns;
-                     })->executor);
+    return std::move(best()->executor);
   }
 
  private:
@@ -90,7 +90,9 @@ class Race {
 
   struct Runner {
     std::unique_ptr<Executor> executor;
+    double bytes = 1;
     double ns = 0;
+    double cost() const { return ns * bytes; }
   };
 
   /// Nanoseconds of a call: the mean of several if one is too short for the clock.
@@ -103,29 +105,27 @@ class Race {
     return (now_ns() - start) / calls;
   }
 
-  /// Times two executors in turns, so that a disturbance of one alone does not decide. Returns the
-  /// nanoseconds of the first.
-  double in_turns(Runner& one, Runner& other) {
+  /// Times two executors in turns, so that a disturbance of one alone does not decide.
+  void in_turns(Runner& one, Runner& other) {
     constexpr int kTurns = 5;
     one.ns = other.ns = std::numeric_limits<double>::infinity();
     for (int turn = 0; turn < kTurns; ++turn)
       for (Runner* r : {&one, &other}) r->ns = std::min(r->ns, call_ns(*r));
-    return one.ns;
   }
 
   /// The median of a few calls; fewer if the first is far above the best.
   double time(Runner& r) {
     const auto once = [&] { return call_ns(r); };
-    const double first = r.ns = first_look_ns(once, 2 * best_ns_);
-    if ((best_ns_ > 0 && first > 2 * best_ns_) || first > kSteadyCall_ns) return first;
+    const double first = r.ns = first_look_ns(once, 2 * best_.ns);
+    if ((best_.ns > 0 && first > 2 * best_.ns) || first > kSteadyCall_ns) return first;
     return median_ns(once, std::clamp(static_cast<int>(1e7 / (first + 1)), 3, 41));
   }
 
   const CallOf& call_of_;
-  const double longer_below_;
+  const std::function<double(const Executor&)>& bytes_;
   std::vector<Runner> runners_;
-  double best_ns_ = 0;
-  int lost_ = 0;  // executors since the best one that were clearly slower
+  Runner best_;   // so far, without its executor
+  int lost_ = 0;  // executors since the best one that were clearly worse
 };
 
 /// What to try after a call with one model at a time.
@@ -152,7 +152,7 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const CallOf& call_of) {
   const std::vector<int> numbers = candidates(single, static_cast<int>(n), options);
   if (numbers.size() == 1) return lower(numbers.front());
-  Race race(call_of, options.longer_below);
+  Race race(call_of, options.bytes);
   const double start = now_s();
   double before = start;
   const auto time_left = [&] {  // twice the models take up to twice as long

@@ -14,9 +14,9 @@ struct RangeOptions {
   bool every = false;  // times also numbers that shorter calls would rule out
   /// Whether one range, whose operators use all threads, is tried too.
   bool all_at_once = true;
-  /// Longer ranges need more memory: they are chosen if a call takes less than this share of the
-  /// time with shorter ones.
-  double longer_below = 1;
+  /// Bytes that a call with these ranges needs. The number of ranges with the smallest product of
+  /// time and bytes is chosen; empty: the fastest.
+  std::function<double(const Executor&)> bytes = {};
   double longest_s = 0;  // longer ranges that would take more than this are not tried; 0: no limit
   /// Whether ranges of several models may be as long as these; empty: any.
   std::function<bool(const Executor&)> fits = {};
@@ -28,8 +28,8 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(int ranges)>;
 /// Makes a function that calls an executor once, for timing.
 using CallOf = std::function<std::function<void()>(Executor& executor)>;
 
-/// The executor of `n` models with the number of ranges that is fastest (`longer_below`). Networks
-/// that draw random numbers are never split, since that would change the order of their draws.
+/// The executor of `n` models with the number of ranges that is fastest (`bytes`). Networks that
+/// draw random numbers are never split, since that would change the order of their draws.
 std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const RangeOptions& options, const MakeExecutor& lower,
                                         const CallOf& call_of);

@@ -63,26 +63,27 @@ TEST(ChooseRanges, TriesLongerRangesWhileTheyMayWin) {
   EXPECT_EQ(tried(o, alike), Numbers{2});
 }
 
-TEST(ChooseRanges, LongerRangesMustGainWhatIsAsked) {
+TEST(ChooseRanges, WeighsTimeAgainstBytes) {
   RangeOptions o;
   const auto ms = [](int ranges) { return ranges > 4 ? 10 : ranges == 4 ? 6 : 5; };
   int chosen = 0;
   tried(o, ms, &chosen);
   EXPECT_LT(chosen, 4);
-  o.longer_below = 0.75;
+  o.bytes = [](const Executor& executor) { return executor.ranges() < 4 ? 13.0 : 10.0; };
   tried(o, ms, &chosen);
   EXPECT_EQ(chosen, 4);
   tried(
-      o, [](int ranges) { return ranges > 4 ? 4 : 9; }, &chosen);
-  EXPECT_EQ(chosen, 11);
+      o, [](int ranges) { return ranges < 4 ? 4 : 9; }, &chosen);
+  EXPECT_LT(chosen, 4);
+  o.bytes = [](const Executor& executor) { return 11.0 - executor.ranges() / 11.0; };
   int made = 0;
   tried(
       o, [&](int ranges) { return ranges == 11 && made++ < 5 ? 10 : 2; }, &chosen);
   EXPECT_EQ(chosen, 11) << "disturbed while timed alone";
-  o.longer_below = 0.01;
+  o.bytes = [](const Executor& executor) { return executor.ranges() == 8 ? 1.0 : 100.0; };
   tried(
       o, [](int) { return 0; }, &chosen);
-  EXPECT_EQ(chosen, 11) << "short calls, timed in turns";
+  EXPECT_EQ(chosen, 8) << "short calls, timed in turns";
 }
 
 TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
