@@ -9,7 +9,7 @@
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/cluster/launch.h"
-#include "app/cluster/rank_meetings.h"
+#include "app/cluster/rank_all_gather.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
@@ -138,7 +138,7 @@ class Train : public Command {
     std::optional<RanksFolder> folder;
     if (leads()) folder.emplace(options_.save);
     return run_in_sandbox(*policy, work, [this] {
-      return std::make_unique<RankMeetings>(
+      return std::make_unique<RankAllGather>(
           Cluster::join(),
           "train --resume " + shell_word(options_.save) + " with as many as there are");
     });

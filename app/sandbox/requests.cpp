@@ -161,10 +161,10 @@ class AskedRankGroup final : public RankGroup {
   explicit AskedRankGroup(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
   int rank() const override { return launch().rank; }
   int size() const override { return launch().size; }
-  std::vector<Message> meet(const Message& word) override {
-    return outside_->ask({{"meet", word}}).first.at("words").get<std::vector<Message>>();
+  std::vector<Message> all_gather(const Message& value) override {
+    return outside_->ask({{"all_gather", value}}).first.at("values").get<std::vector<Message>>();
   }
-  void complain(const std::string& line) override { outside_->ask({{"complain", line}}); }
+  void send_error(const std::string& line) override { outside_->ask({{"error_line", line}}); }
 
  private:
   std::shared_ptr<Asking> outside_;
@@ -249,7 +249,7 @@ Answers::Reply Answers::reply_to(const Message& request) {
   } else if (request.contains("finish")) {
     allowed(!run_.empty() && request.at("run") == run_);
     keeper().end_run(run_, request["finish"]);
-  } else if (request.contains("complain")) {
+  } else if (request.contains("error_line")) {
     return {};  // the caller has kept the line for the other ranks
   } else if (request.contains("lookup")) {
     const auto found = tuning_table().lookup(key_of(request["lookup"]));

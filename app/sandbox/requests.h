@@ -13,9 +13,9 @@
 //   document},
 //   {"begin": document, "run": number, "step": step} -> {"run": number}, {"tell": rows},
 //   {"finish": document, "run": number}, {"lookup": key} -> {"found": entry},
-//   {"found": entry, "key": key}, {"complain": line}; of one of a group also {"meet": word} ->
-//   {"words": [word]}, once all of it have met; the answer to what failed is {"error": line,
-//   "exit_code": code};
+//   {"found": entry, "key": key}, {"error_line": line}; of one of a group also {"all_gather":
+//   value} -> {"values": [value]}, once all have sent theirs; the answer to what failed is
+//   {"error": line, "exit_code": code};
 // and at last, without an answer, {"end": exit code}.
 namespace wide {
 

@@ -35,12 +35,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kChannel = 3;                // the channel's descriptor in the sandbox
-constexpr int kLookMs = 100, kMeetMs = 2;  // kMeetMs: while other ranks are awaited
-constexpr double kWaitS = 2;               // for a process that is ending
-constexpr double kSilentS = 600;           // longest silence by default, not counting reading files
-constexpr double kBytesPerS = 10e6;        // of files on a slow disk
-constexpr size_t kWords = 256 * 1024;      // bytes kept of the sandbox's standard error
+constexpr int kChannel = 3;                  // the channel's descriptor in the sandbox
+constexpr int kLookMs = 100, kGatherMs = 2;  // kGatherMs: while other ranks are awaited
+constexpr double kWaitS = 2;                 // for a process that is ending
+constexpr double kSilentS = 600;       // longest silence by default, not counting reading files
+constexpr double kBytesPerS = 10e6;    // of files on a slow disk
+constexpr size_t kWords = 256 * 1024;  // bytes kept of the sandbox's standard error
 
 /// In a sandbox: the page through which heartbeats reach the process outside.
 Heartbeat*& own_heart() {
@@ -107,7 +107,7 @@ Readable readable(const SandboxPolicy& policy) {
     try {
       return work();
     } catch (const Error& e) {
-      if (rank_group() && rank_group()->rank() > 0) rank_group()->complain(e.what());
+      if (rank_group() && rank_group()->rank() > 0) rank_group()->send_error(e.what());
       throw;
     }
   });
@@ -121,7 +121,7 @@ Readable readable(const SandboxPolicy& policy) {
 class Watch {
  public:
   Watch(const SandboxPolicy& policy, pid_t pid, int socket, int out, int err,
-        const Heartbeat& heart, Meetings* others)
+        const Heartbeat& heart, AllGather* others)
       : policy_(policy),
         pid_(pid),
         channel_(socket),
@@ -152,7 +152,7 @@ class Watch {
         silence.leave_out(now - turn);
       turn = Clock::now();
       silence.listen(heart_);
-      if (others_) pass_on_words(silence);
+      if (others_) pass_on_values(silence);
       if (cancelled()) pass_on_cancel();
       if (silence.seconds() > limit_s_) hangs(silence.seconds());
     }
@@ -162,18 +162,18 @@ class Watch {
  private:
   void look() {
     pollfd all[] = {{channel_.socket(), POLLIN, 0}, {out_, POLLIN, 0}, {err_, POLLIN, 0}};
-    if (::poll(all, 3, others_ && others_->waiting() ? kMeetMs : kLookMs) <= 0) return;
+    if (::poll(all, 3, others_ && others_->waiting() ? kGatherMs : kLookMs) <= 0) return;
     if (all[1].revents) print();
     if (all[2].revents) note();
     if (!all[0].revents) return;
     gone_ = !channel_.read();
     try {
       while (const auto message = channel_.take()) {
-        if (others_ && message->contains("meet")) {
-          others_->say((*message)["meet"]);
+        if (others_ && message->contains("all_gather")) {
+          others_->send((*message)["all_gather"]);
           continue;
         }
-        if (others_ && message->contains("complain")) line_ = (*message)["complain"];
+        if (others_ && message->contains("error_line")) line_ = (*message)["error_line"];
         if (!message->contains("end")) {
           answers_.answer(*message);
           continue;
@@ -207,11 +207,11 @@ class Watch {
     if (words_.size() > 2 * kWords) words_.erase(0, words_.size() - kWords);
   }
 
-  /// Forwards words between the sandbox and the other ranks; waiting for these is not a hang.
-  void pass_on_words(Silence& silence) {
+  /// Forwards values between the sandbox and the other ranks; waiting for these is not a hang.
+  void pass_on_values(Silence& silence) {
     if (others_->waiting()) silence.restart();
-    const auto words = others_->heard();
-    if (words && !channel_.send({{"words", *words}})) crashed("a channel that it does not read");
+    const auto values = others_->received();
+    if (values && !channel_.send({{"values", *values}})) crashed("a channel that it does not read");
   }
 
   void pass_on_cancel() {
@@ -302,8 +302,8 @@ class Watch {
   Answers answers_;
   int out_, err_;
   const Heartbeat& heart_;
-  Meetings* others_;  // nullptr without other ranks
-  std::string line_;  // the error line of the sandbox, if it sent one
+  AllGather* others_;  // nullptr without other ranks
+  std::string line_;   // the error line of the sandbox, if it sent one
   double limit_s_;
   MemoryKills kills_;
   std::optional<int> code_;
@@ -324,7 +324,7 @@ std::vector<std::string> sandbox_lacks() {
 }
 
 int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
-                   const MakeMeetings& meetings) {
+                   const MakeAllGather& all_gather) {
   Heartbeat* heart = Heartbeat::map(-1);
   int out[2], err[2];
   if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("sandbox");
@@ -336,7 +336,7 @@ int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work
   own_heart() = pid == 0 ? heart : nullptr;
   if (pid == 0) live(policy, work, theirs, out[1], err[1], parent);
   for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
-  const std::unique_ptr<Meetings> others = meetings ? meetings() : nullptr;
+  const std::unique_ptr<AllGather> others = all_gather ? all_gather() : nullptr;
   const timeval patience{10, 0};  // limit for a send to a sandbox that does not read
   if (others) setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   Watch watch(policy, pid, ours, out[0], err[0], *heart, others.get());

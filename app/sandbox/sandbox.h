@@ -17,10 +17,10 @@ std::vector<std::string> sandbox_lacks();
 
 /// Runs `work` in a sandbox, and returns what it returns. Call it before anything starts a thread
 /// or touches LibTorch. Throws Cancelled when asked to end, and Error with exit code 5 when the
-/// sandbox crashes, hangs or runs out of memory. `meetings` is called after the fork and connects
+/// sandbox crashes, hangs or runs out of memory. `all_gather` is called after the fork and connects
 /// the sandbox to the other ranks of its group.
 int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
-                   const MakeMeetings& meetings = {});
+                   const MakeAllGather& all_gather = {});
 
 /// In a sandbox: tells the process outside that the work goes on; without it, that process assumes
 /// a hang. Does nothing elsewhere.

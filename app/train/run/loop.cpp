@@ -34,7 +34,7 @@ Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver
 bool Loop::run() {
   const double before = state_.seconds;
   const auto begun = Clock::now();
-  if (others_) meet();
+  if (others_) gather_standings();
   while (state_.step < run_.steps && goes_on()) {
     if (cancelled()) return false;
     if (trainer_.running().empty()) {  // other ranks go on, and meet this one at evaluations
@@ -90,7 +90,7 @@ std::vector<Loop::Standing> Loop::standings() const {
   return all;
 }
 
-void Loop::meet() {
+void Loop::gather_standings() {
   int64_t last = 0;  // last step at which one of these models ran
   for (const ModelState& m : state_.models)
     last = std::max(last, m.running() ? state_.step : m.at_step);
@@ -100,7 +100,7 @@ void Loop::meet() {
       word["best"].push_back({s.model, s.best ? Json(*s.best) : Json(nullptr)});
   over_ = true;
   standings_.clear();
-  for (const Json& said : others_->meet(word)) {
+  for (const Json& said : others_->all_gather(word)) {
     over_ = over_ && said.at("running") == 0;
     over_since_ = std::max(over_since_, said.at("last").get<int64_t>());
     for (const Json& s : said.at("best")) {
@@ -210,7 +210,7 @@ void Loop::look() {
   }
   if (!improved.empty()) keep_best(improved);
   if (others_)
-    meet();
+    gather_standings();
   else if (rung_is_next())
     standings_ = standings();
   const bool rung = rung_is_next();
@@ -236,7 +236,7 @@ bool Loop::some_end() const {
     return run_.ends[static_cast<size_t>(m)] == state_.step;
   });
   if (!others_ || std::find(all.begin(), all.end(), state_.step) == all.end()) return own;
-  const std::vector<Json> said = others_->meet({{"end", own}});
+  const std::vector<Json> said = others_->all_gather({{"end", own}});
   return std::any_of(said.begin(), said.end(), [](const Json& j) { return j.at("end") == true; });
 }
 

@@ -45,7 +45,7 @@ class Loop {
   bool rung_is_next() const;
   std::vector<Standing> standings() const;
   /// Exchanges the standings of models with the other ranks.
-  void meet();
+  void gather_standings();
   void note(const Batch& batch, const StepResult& result);
   void skip(int64_t model);
   void look();

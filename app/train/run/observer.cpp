@@ -105,7 +105,8 @@ std::vector<RunRequest> Recorder::asked() {
   const std::vector<RunRequest> own = asked_in_store();
   if (!together_) return own;
   // Rank 0 decides, so that all ranks save and obey requests after the same step.
-  const Json word = together_->group.meet({{"save", is_due()}, {"requests", to_json(own)}}).front();
+  const Json word =
+      together_->group.all_gather({{"save", is_due()}, {"requests", to_json(own)}}).front();
   due_ = word.at("save");
   return run_requests_of(word.at("requests"));
 }
@@ -145,7 +146,7 @@ void Recorder::save() {
 /// Each rank saves its slice. When all have, rank 0 joins them into the run's file while the others
 /// wait.
 void Recorder::save_together() {
-  together_->group.meet({{"saves", state_.step}});
+  together_->group.all_gather({{"saves", state_.step}});
   for (const std::string& folder : {ranks_folder(together_->options.save), folder_.path()})
     places().folder(folder);
   folder_.save_state(run_, trainer_, state_);
@@ -154,7 +155,7 @@ void Recorder::save_together() {
     for (const auto& [id, why] : std::exchange(refused_, {}))
       refused.push_back({id, renumbered(why, run_.first_model)});
   const std::vector<Json> said =
-      together_->group.meet({{"saved", state_.step}, {"refused", refused}});
+      together_->group.all_gather({{"saved", state_.step}, {"refused", refused}});
   if (!together_->leads()) return;
   for (const Json& word : said)
     for (const Json& one : word.at("refused")) refused_.emplace_back(one.at(0), one.at(1));

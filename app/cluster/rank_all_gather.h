@@ -6,23 +6,23 @@
 
 namespace wide {
 
-/// An all-gather between the ranks of a training, through rank 0: each rank says one JSON value,
-/// and `heard` returns those of all, in the order of the ranks.
-class RankMeetings : public Meetings {
+/// An all-gather between the ranks of a training, through rank 0: each rank sends one JSON value,
+/// and `received` returns those of all, in the order of the ranks.
+class RankAllGather : public AllGather {
  public:
   /// `advice`: what to try when a rank is lost.
-  RankMeetings(std::unique_ptr<Cluster> cluster, std::string advice);
+  RankAllGather(std::unique_ptr<Cluster> cluster, std::string advice);
 
-  void say(const nlohmann::ordered_json& word) override;
-  std::optional<nlohmann::ordered_json> heard() override;
+  void send(const nlohmann::ordered_json& value) override;
+  std::optional<nlohmann::ordered_json> received() override;
   bool waiting() const override { return waiting_; }
   int end(int code, const std::string& line) override;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Peer {
-    std::vector<nlohmann::ordered_json> words;  // not answered yet
-    std::optional<int> code;                    // its exit code, once it has ended
+    std::vector<nlohmann::ordered_json> values;  // not gathered yet
+    std::optional<int> code;                     // its exit code, once it has ended
     std::string line;
   };
   void listen();
@@ -33,7 +33,7 @@ class RankMeetings : public Meetings {
   std::unique_ptr<Cluster> cluster_;
   std::string advice_;
   std::vector<Peer> peers_;
-  std::vector<nlohmann::ordered_json> answers_;  // gathered, not yet returned by `heard`
+  std::vector<nlohmann::ordered_json> gathered_;  // not yet returned by `received`
   bool waiting_ = false;
   std::optional<int> over_;  // rank 0's exit code, once it has ended
   std::optional<Clock::time_point> failed_since_;

@@ -1,4 +1,4 @@
-#include "app/cluster/rank_meetings.h"
+#include "app/cluster/rank_all_gather.h"
 
 #include <fmt/format.h>
 
@@ -17,37 +17,37 @@ using Json = nlohmann::ordered_json;
 constexpr std::chrono::milliseconds kPause{5};
 /// After another rank has failed, how long this one waits for an error of its own, which says more
 /// if the cause is common to all.
-constexpr std::chrono::seconds kOwnWords{3};
+constexpr std::chrono::seconds kOwnError{3};
 constexpr int kCancelled = 130;
 constexpr std::chrono::seconds kOthersEnd{10};  // for the other ranks to end after one has failed
 
 }  // namespace
 
-RankMeetings::RankMeetings(std::unique_ptr<Cluster> cluster, std::string advice)
+RankAllGather::RankAllGather(std::unique_ptr<Cluster> cluster, std::string advice)
     : cluster_(std::move(cluster)),
       advice_(std::move(advice)),
       peers_(static_cast<size_t>(cluster_->size())) {}
 
-void RankMeetings::say(const Json& word) {
+void RankAllGather::send(const Json& value) {
   waiting_ = true;
   if (cluster_->rank() == 0)
-    peers_.front().words.push_back(word);
+    peers_.front().values.push_back(value);
   else
-    cluster_->send(0, {{"word", word}});
+    cluster_->send(0, {{"value", value}});
 }
 
-void RankMeetings::listen() {
+void RankAllGather::listen() {
   if (cluster_->rank() > 0) {
     while (const auto message = cluster_->take(0)) {
       if (message->contains("bye")) over_ = message->at("code").get<int>();
-      if (message->contains("words")) answers_.push_back(message->at("words"));
+      if (message->contains("values")) gathered_.push_back(message->at("values"));
     }
     return;
   }
   for (int rank = 1; rank < cluster_->size(); ++rank) {
     Peer& peer = peers_[static_cast<size_t>(rank)];
     while (const auto message = cluster_->take(rank)) {
-      if (message->contains("word")) peer.words.push_back(message->at("word"));
+      if (message->contains("value")) peer.values.push_back(message->at("value"));
       if (!message->contains("ended")) continue;
       peer.code = message->at("ended").get<int>();
       message->at("line").get_to(peer.line);
@@ -55,13 +55,13 @@ void RankMeetings::listen() {
   }
 }
 
-int RankMeetings::failed() const {
+int RankAllGather::failed() const {
   for (size_t rank = 0; rank < peers_.size(); ++rank)
     if (peers_[rank].code.value_or(0) != 0) return static_cast<int>(rank);
   return -1;
 }
 
-void RankMeetings::expect_alive() {
+void RankAllGather::expect_alive() {
   const auto expect = [&](int rank) {
     if (peers_[static_cast<size_t>(rank)].code || cluster_->silent_s(rank) <= kLostS) return;
     const std::string line = fmt::format(
@@ -75,7 +75,7 @@ void RankMeetings::expect_alive() {
   for (int rank = 1; rank < cluster_->size(); ++rank) expect(rank);
 }
 
-std::optional<Json> RankMeetings::heard() {
+std::optional<Json> RankAllGather::received() {
   listen();
   expect_alive();
   if (over_)
@@ -86,7 +86,7 @@ std::optional<Json> RankMeetings::heard() {
   if (const int rank = failed(); rank >= 0) {
     if (!failed_since_) failed_since_ = Clock::now();
     const Peer& peer = peers_[static_cast<size_t>(rank)];
-    if (Clock::now() - *failed_since_ > kOwnWords)
+    if (Clock::now() - *failed_since_ > kOwnError)
       throw Error(peer.line.empty()
                       ? fmt::format("[train] rank {}: got exit code {} before the run "
                                     "was finished, expected it to be running; try {}",
@@ -96,23 +96,23 @@ std::optional<Json> RankMeetings::heard() {
   }
   if (!waiting_) return std::nullopt;
   if (cluster_->rank() == 0 &&
-      std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.words.empty(); })) {
+      std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.values.empty(); })) {
     Json all = Json::array();
     for (Peer& peer : peers_) {
-      all.push_back(std::move(peer.words.front()));
-      peer.words.erase(peer.words.begin());
+      all.push_back(std::move(peer.values.front()));
+      peer.values.erase(peer.values.begin());
     }
-    for (int rank = 1; rank < cluster_->size(); ++rank) cluster_->send(rank, {{"words", all}});
-    answers_.push_back(std::move(all));
+    for (int rank = 1; rank < cluster_->size(); ++rank) cluster_->send(rank, {{"values", all}});
+    gathered_.push_back(std::move(all));
   }
-  if (answers_.empty()) return std::nullopt;
+  if (gathered_.empty()) return std::nullopt;
   waiting_ = false;
-  Json answer = std::move(answers_.front());
-  answers_.erase(answers_.begin());
-  return answer;
+  Json values = std::move(gathered_.front());
+  gathered_.erase(gathered_.begin());
+  return values;
 }
 
-int RankMeetings::end(int code, const std::string& line) {
+int RankAllGather::end(int code, const std::string& line) {
   cluster_->set_code(code);
   const auto begun = Clock::now();
   if (cluster_->rank() > 0) cluster_->send(0, {{"ended", code}, {"line", line}});
