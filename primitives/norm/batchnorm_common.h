@@ -167,7 +167,7 @@ inline Tensors wide_norm(const Config& c, const WideCall& call) {
 /// The engine's own kernels: training rereads a channel while it is in cache; eval makes one pass.
 inline Tensors one_pass(const Config& c, const WideCall& call) {
   const Tensors& in = call.inputs;
-  const Tensor x = norms::readable(in[0]);
+  const Tensor x = norms::for_batch_norm(in[0]);
   if (!c.training) {
     const auto [scale, shift] = scale_and_shift(c, in);
     return {norms::scale_shift(x, scale, shift)};

@@ -51,8 +51,8 @@ Tensors fused(const GroupNormConfig& c, const WideCall& call) {
 }
 
 Tensors one_pass(const GroupNormConfig& c, const WideCall& call) {
-  return {norms::group_norm(norms::with_whole_samples(call.inputs[0]), call.inputs[1],
-                            call.inputs[2], c.groups, c.eps)};
+  return {norms::group_norm(norms::for_group_norm(call.inputs[0]), call.inputs[1], call.inputs[2],
+                            c.groups, c.eps)};
 }
 
 // ------------------------------------------------------------------------------ registration

@@ -61,8 +61,8 @@ Tensors fused(const InstanceNormConfig& c, const WideCall& call) {
 }
 
 Tensors one_pass(const InstanceNormConfig& c, const WideCall& call) {
-  return {norms::group_norm(norms::with_whole_samples(call.inputs[0]), call.inputs[1],
-                            call.inputs[2], c.channels, c.eps)};
+  return {norms::group_norm(norms::for_group_norm(call.inputs[0]), call.inputs[1], call.inputs[2],
+                            c.channels, c.eps)};
 }
 
 // ------------------------------------------------------------------------------ registration

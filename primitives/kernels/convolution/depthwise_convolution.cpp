@@ -10,7 +10,7 @@
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/convolution/depthwise_tile.h"
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 #include "primitives/kernels/registration.h"
 #include "primitives/kernels/zeroed_memory.h"
 
@@ -92,8 +92,8 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
   const Along down = axes == 2 ? along(x, w, 0, axes, stride, padding, dilation, output) : Along();
   const Padded padded(down, along(x, w, axes - 1, axes, stride, padding, dilation, output));
   const int64_t positions = down.out * padded.columns.out, taps = down.taps * padded.columns.taps;
-  const Finish finish(activation, residual, out, pool);
-  TORCH_CHECK(out.is_contiguous() && finish.results() == n * batch * channels * each * positions,
+  const KernelEpilogue epilogue(activation, residual, out, pool);
+  TORCH_CHECK(out.is_contiguous() && epilogue.results() == n * batch * channels * each * positions,
               "wide::depthwise_convolution: out ", out.sizes(),
               " is not a contiguous [N, B, O, ...]");
   TORCH_CHECK(!bias || bias->numel() == n * channels * each,
@@ -120,15 +120,15 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
       plane.row_dilation = down.dilation;
       plane.out_rows = down.out;
       plane.out_columns = padded.columns.out;
-      plane.relu = finish.relu();
-      float* place = finish.place(job * each * positions, each * positions);
+      plane.relu = epilogue.relu();
+      float* place = epilogue.place(job * each * positions, each * positions);
       for (int64_t f = c * each; f < (c + 1) * each; ++f) {
         plane.filter = pw + (i * channels * each + f) * taps;
         plane.bias = pb == nullptr ? 0.0F : pb[i * channels * each + f];
         plane.out = place + (f - c * each) * positions;
         depthwise_tile::compute(plane);
       }
-      if (finish.exists()) finish.run(job * each * positions, each * positions);
+      if (epilogue.exists()) epilogue.run(job * each * positions, each * positions);
     }
   });
   return out;

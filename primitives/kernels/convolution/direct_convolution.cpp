@@ -12,7 +12,7 @@
 #include "primitives/kernels/convolution/convolution_spots.h"
 #include "primitives/kernels/convolution/convolution_tile.h"
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 #include "primitives/kernels/registration.h"
 #include "primitives/kernels/zeroed_memory.h"
 
@@ -422,14 +422,14 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   const size_t dims = kernel.size();
   for (size_t k = 0; k < dims; ++k)
     layout.strides[3 - dims + k] = x.stride(static_cast<int64_t>(k) + 3);
-  const Finish finish(activation, residual, out, pool);
+  const KernelEpilogue epilogue(activation, residual, out, pool);
   const Work work(make_axes(x, output, kernel, stride, padding, dilation, transposed), in, each,
-                  finish.relu(), layout);
+                  epilogue.relu(), layout);
   const int64_t per_group = (each + kFilters - 1) / kFilters * kFilters * work.taps() * in;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * groups * per_group,
               "wide::direct_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
   TORCH_CHECK(
-      out.is_contiguous() && finish.results() == n * batch * out_channels * work.positions(),
+      out.is_contiguous() && epilogue.results() == n * batch * out_channels * work.positions(),
       "wide::direct_convolution: out ", out.sizes(), " is not a contiguous [N, B, O, ...]");
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
   const float *px = x.const_data_ptr<float>(), *pf = filters.const_data_ptr<float>();
@@ -446,8 +446,8 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
       if (!work.in_place) fill(work.axes, work.scratch, image, scratch);
       compute_image(work, work.in_place ? image.data : scratch, pf + (i * groups + g) * per_group,
                     pb == nullptr ? nullptr : pb + i * out_channels + g * each,
-                    finish.place(first, count));
-      if (finish.exists()) finish.run(first, count);
+                    epilogue.place(first, count));
+      if (epilogue.exists()) epilogue.run(first, count);
     }
   });
   return out;

@@ -9,7 +9,7 @@
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/gemm/matmul_tile.h"
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 #include "primitives/kernels/registration.h"
 
 namespace wide {
@@ -47,8 +47,8 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
               "wide::pointwise_convolution: bias does not fit w ", w_.sizes());
   const Tensor x = with_positions_joined(x_), w = w_.contiguous();
   const int64_t positions = x.size(3), results = filters * positions;
-  const Finish finish(activation, residual, out, pool);
-  TORCH_CHECK(out.is_contiguous() && finish.results() == n * batch * results,
+  const KernelEpilogue epilogue(activation, residual, out, pool);
+  TORCH_CHECK(out.is_contiguous() && epilogue.results() == n * batch * results,
               "wide::pointwise_convolution: out ", out.sizes(),
               " is not a contiguous [N, B, O, ...]");
   if (out.numel() == 0) return out;
@@ -72,11 +72,11 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
       p.a = {pw + (i * filters + first) * in, in, 1};
       p.b = {px + i * x.stride(0) + b * x.stride(1), x.stride(2), x.stride(3)};
       if (pb != nullptr) p.row_bias = pb + i * filters + first;
-      p.out = finish.place(place, p.rows * positions);
+      p.out = epilogue.place(place, p.rows * positions);
       p.out_stride = positions;
-      p.relu = finish.relu();
+      p.relu = epilogue.relu();
       matmul_tile::multiply(p, 0, matmul_tile::panel_count(positions));
-      if (finish.exists()) finish.run(place, p.rows * positions);
+      if (epilogue.exists()) epilogue.run(place, p.rows * positions);
     }
   });
   return out;

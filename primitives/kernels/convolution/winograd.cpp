@@ -12,7 +12,7 @@
 #include "primitives/kernels/convolution/winograd_products.h"
 #include "primitives/kernels/convolution/winograd_transforms.h"
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 #include "primitives/kernels/registration.h"
 #include "primitives/kernels/thread_memory.h"
 
@@ -168,7 +168,7 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
 
 /// A model's epilogue, its results, and the index of its first result among all models'.
 struct Results {
-  const Finish& finish;
+  const KernelEpilogue& epilogue;
   float* out;
   int64_t first;
 };
@@ -179,12 +179,12 @@ struct Pooled {
   Squares squares = Squares::kept;  // pooled in registers if nothing comes before the pooling
   int64_t height = 0, width = 0;
 
-  Pooled(const Work& w, const Finish& finish)
-      : any(finish.pool().has_value()),
+  Pooled(const Work& w, const KernelEpilogue& epilogue)
+      : any(epilogue.pool().has_value()),
         height(any ? w.out_height / 2 : w.out_height),
         width(any ? w.out_width / 2 : w.out_width) {
-    if (any && !finish.before_pool())
-      squares = finish.pool()->window.average ? Squares::mean : Squares::greatest;
+    if (any && !epilogue.before_pool())
+      squares = epilogue.pool()->window.average ? Squares::mean : Squares::greatest;
   }
   /// Whether results go to a buffer first, to be pooled from there.
   bool apart() const { return any && squares == Squares::kept; }
@@ -199,17 +199,17 @@ struct Pooled {
 /// `pooled.apart()`, from `made`, where they lie area after area.
 void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64_t filter,
                   float* made, const Results& results) {
-  const Finish& finish = results.finish;
+  const KernelEpilogue& epilogue = results.epilogue;
   for (const Area& a : chunk.areas) {
     const int64_t plane = a.image * w.filters + filter;
     const int64_t first = (plane * w.out_height + a.y) * w.out_width + a.x;
     const int64_t pitch = pooled.apart() ? a.columns : w.out_width;
-    if (finish.before_pool()) {
+    if (epilogue.before_pool()) {
       float* at = pooled.apart() ? made : results.out + first;
       const bool joined = a.columns == w.out_width;
       for (int64_t r = 0; r < a.rows; r += joined ? a.rows : 1)
-        finish.run_before_pool(at + r * pitch, results.first + first + r * w.out_width,
-                               joined ? a.rows * a.columns : a.columns);
+        epilogue.run_before_pool(at + r * pitch, results.first + first + r * w.out_width,
+                                 joined ? a.rows * a.columns : a.columns);
     }
     const float* own = made;
     made += a.rows * a.columns;
@@ -218,10 +218,10 @@ void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64
     float* to = results.out + pooled.place(plane, a.y, a.x);
     const bool joined = columns == pooled.width;
     const int64_t at_once = joined ? rows : 1;
-    const Pooling some{finish.pool()->window, {1, 2 * at_once, a.columns, at_once, columns}};
+    const Pooling some{epilogue.pool()->window, {1, 2 * at_once, a.columns, at_once, columns}};
     for (int64_t r = 0; r < rows; r += at_once, to += pooled.width) {
       if (pooled.apart()) some.run(own + 2 * r * a.columns, 1, to);
-      finish.run_behind_pool(to, at_once * columns);
+      epilogue.run_behind_pool(to, at_once * columns);
     }
   }
 }
@@ -229,7 +229,7 @@ void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64
 /// Computes the results of a chunk for all filters of a model.
 void compute(const Work& w, const Chunk& chunk, const float* patches, const float* filters,
              const float* bias, float* sums, const Results& results) {
-  const Pooled pooled(w, results.finish);
+  const Pooled pooled(w, results.epilogue);
   alignas(64) float areas[kChunk * winograd::kMostResults * winograd::kMostResults];
   winograd::Strip strips[kChunk];
   int64_t made = 0;
@@ -257,7 +257,7 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
       winograd::transform_results(
           w.basis, {sums + o * kChunk, kSums, chunk.count, bias == nullptr ? 0.0F : bias[first + o],
                     w.relu, pooled.squares, pooled.apart() ? areas : plane(o), strips});
-      if (results.finish.exists()) finish_areas(w, chunk, pooled, first + o, areas, results);
+      if (results.epilogue.exists()) finish_areas(w, chunk, pooled, first + o, areas, results);
     }
   }
 }
@@ -298,8 +298,8 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
                      int64_t out_channels, at::IntArrayRef padding, int64_t kernel, int64_t tile,
                      const std::optional<Tensor>& residual, c10::string_view activation,
                      c10::string_view pool, Tensor& out) {
-  const Finish finish(activation, residual, out, pool);
-  const Work w = make_work(x, out_channels, padding, {kernel, tile}, finish.relu());
+  const KernelEpilogue epilogue(activation, residual, out, pool);
+  const Work w = make_work(x, out_channels, padding, {kernel, tile}, epilogue.relu());
   const int64_t n = x.size(0);
   const int64_t blocks = (out_channels + kFilters - 1) / kFilters;
   const int64_t frequencies = w.basis.frequencies();
@@ -307,7 +307,7 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
   const int64_t results = w.batch * out_channels * w.out_height * w.out_width;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * each,
               "wide::winograd_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
-  TORCH_CHECK(out.is_contiguous() && finish.results() == n * results,
+  TORCH_CHECK(out.is_contiguous() && epilogue.results() == n * results,
               "wide::winograd_convolution: out ", out.sizes(),
               " is not a contiguous [N, B, O, ...]");
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
@@ -327,7 +327,7 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
       const Chunk& chunk = chunks[static_cast<size_t>(job % count)];
       fill_patches(w, chunk, px + i * x.stride(0), memory + patches + sums, memory);
       compute(w, chunk, memory, pf + i * each, pb == nullptr ? nullptr : pb + i * out_channels,
-              memory + patches, {finish, po + i * (out.numel() / n), i * results});
+              memory + patches, {epilogue, po + i * (out.numel() / n), i * results});
     }
   });
   return out;

@@ -10,7 +10,7 @@
 #include "primitives/kernels/norm/norm_layout.h"
 #include "primitives/kernels/norm/norm_rows.h"
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 #include "primitives/kernels/registration.h"
 #include "primitives/kernels/stream.h"
 
@@ -39,11 +39,11 @@ bool aligned(const Tensor& t, int64_t row) {
 
 /// Runs the activation over all results at the end: for channels_last, where no channel's results
 /// are contiguous.
-void finish_all(const Finish& finish, const Tensor& out) {
-  if (!finish.exists()) return;
+void finish_all(const KernelEpilogue& epilogue, const Tensor& out) {
+  if (!epilogue.exists()) return;
   TORCH_CHECK(out.is_non_overlapping_and_dense(), "wide::norm: out has strides ", out.strides());
   at::parallel_for(0, out.numel(), 16384,
-                   [&](int64_t begin, int64_t end) { finish.run(begin, end - begin); });
+                   [&](int64_t begin, int64_t end) { epilogue.run(begin, end - begin); });
 }
 
 /// The tensor's floats, or `count` times `value` if there is no tensor.
@@ -77,18 +77,18 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   const int64_t each = rows / parts;
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const Finish finish(activation, {}, out);
-  stream = stream && aligned(out, d) && !finish.exists();
+  const KernelEpilogue epilogue(activation, {}, out);
+  stream = stream && aligned(out, d) && !epilogue.exists();
   // Rows between two calls of the activation, few enough to be still in the first-level cache.
   const int64_t most =
-      finish.exists() ? std::max<int64_t>(4, 4096 / std::max<int64_t>(d, 1)) : rows;
+      epilogue.exists() ? std::max<int64_t>(4, 4096 / std::max<int64_t>(d, 1)) : rows;
   at::parallel_for(0, rows, grain(d), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     while (begin < end) {
       const int64_t part = begin / each, stop = std::min({end, (part + 1) * each, begin + most});
       layer_rows(px + begin * d, w.data + part * d, b.data + part * d, py + begin * d, stop - begin,
-                 d, static_cast<float>(eps), rms, finish.relu(), stream);
-      if (finish.exists()) finish.run(begin * d, (stop - begin) * d);
+                 d, static_cast<float>(eps), rms, epilogue.relu(), stream);
+      if (epilogue.exists()) epilogue.run(begin * d, (stop - begin) * d);
       begin = stop;
     }
   });
@@ -108,9 +108,9 @@ Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   const int64_t per = in.c / groups, count = per * in.area;
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const Finish finish(activation, {}, out);
-  const bool relu = finish.relu();
-  stream = stream && aligned(out, in.area) && !finish.exists();
+  const KernelEpilogue epilogue(activation, {}, out);
+  const bool relu = epilogue.relu();
+  stream = stream && aligned(out, in.area) && !epilogue.exists();
   at::parallel_for(0, in.n * in.b * groups, grain(count), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     for (int64_t job = begin; job < end; ++job) {
@@ -125,7 +125,7 @@ Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
         plane_shift(from + c * in.area, dest + c * in.area, in.area, mean, scale * w.data[at],
                     b.data[at], relu, stream);
       }
-      if (finish.exists()) finish.run(dest - py, count);
+      if (epilogue.exists()) epilogue.run(dest - py, count);
     }
   });
   return out;
@@ -155,8 +155,8 @@ struct Statistics {
 };
 
 void batch_planes(const Images& in, const Images& to, const float* px, float* py,
-                  const Statistics& s, const Finish& finish, bool stream) {
-  const bool relu = finish.relu();
+                  const Statistics& s, const KernelEpilogue& epilogue, bool stream) {
+  const bool relu = epilogue.relu();
   at::parallel_for(0, in.n * in.c, grain(in.b * in.area), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     for (int64_t at = begin; at < end; ++at) {
@@ -170,7 +170,7 @@ void batch_planes(const Images& in, const Images& to, const float* px, float* py
       for (int64_t k = 0; k < in.b; ++k) {
         const int64_t first = to.offset(i, k, c);
         plane_shift(px + in.offset(i, k, c), py + first, in.area, mean, scale, b, relu, stream);
-        if (finish.exists()) finish.run(first, in.area);
+        if (epilogue.exists()) epilogue.run(first, in.area);
       }
     }
   });
@@ -237,13 +237,13 @@ BatchNormOut batch_norm_out(const Tensor& x, const OptionalTensor& weight,
                               static_cast<double>(in.b * in.area)};
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const Finish finish(activation, {}, out);
+  const KernelEpilogue epilogue(activation, {}, out);
   if (in.planes) {
-    batch_planes(in, to, px, py, statistics, finish,
-                 stream && aligned(out, in.area) && !finish.exists());
+    batch_planes(in, to, px, py, statistics, epilogue,
+                 stream && aligned(out, in.area) && !epilogue.exists());
   } else {
-    batch_columns(in, to, px, py, statistics, finish.relu());
-    finish_all(finish, out);
+    batch_columns(in, to, px, py, statistics, epilogue.relu());
+    finish_all(epilogue, out);
   }
   return {out, mean, invstd, new_mean, new_var};
 }
@@ -258,8 +258,8 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
   const Floats w(scale, in.n * in.c, 1.0F), b(shift, in.n * in.c, 0.0F);
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const Finish finish(activation, {}, out);
-  const bool relu = finish.relu();
+  const KernelEpilogue epilogue(activation, {}, out);
+  const bool relu = epilogue.relu();
   if (!in.planes) {
     const float zero[kColumns] = {};
     for_channel_blocks(in, [&](int64_t i, int64_t c, int64_t width) {
@@ -267,17 +267,17 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
       column_shift(px + in.offset(i, 0, c), py + to.offset(i, 0, c), in.b * in.area, in.row, to.row,
                    width, zero, w.data + at, b.data + at, relu);
     });
-    finish_all(finish, out);
+    finish_all(epilogue, out);
     return out;
   }
-  stream = stream && aligned(out, in.area) && !finish.exists();
+  stream = stream && aligned(out, in.area) && !epilogue.exists();
   at::parallel_for(0, in.n * in.b * in.c, grain(in.area), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     for (int64_t job = begin; job < end; ++job) {
       const int64_t c = job % in.c, sample = job / in.c, i = sample / in.b, k = sample % in.b;
       plane_shift(px + in.offset(i, k, c), py + to.offset(i, k, c), in.area, 0.0F,
                   w.data[i * in.c + c], b.data[i * in.c + c], relu, stream);
-      if (finish.exists()) finish.run(to.offset(i, k, c), in.area);
+      if (epilogue.exists()) epilogue.run(to.offset(i, k, c), in.area);
     }
   });
   return out;
@@ -352,11 +352,9 @@ Tensor scale_shift(const Tensor& x, const Tensor& scale, const Tensor& shift) {
   return kernels::call("scale_shift", {x, scale, shift, "none", false});
 }
 
-Tensor with_whole_samples(const Tensor& x) {
-  return Images(x).whole_samples() ? x : x.contiguous();
-}
+Tensor for_group_norm(const Tensor& x) { return Images(x).whole_samples() ? x : x.contiguous(); }
 
-Tensor readable(const Tensor& x) { return Images(x).fits() ? x : x.contiguous(); }
+Tensor for_batch_norm(const Tensor& x) { return Images(x).fits() ? x : x.contiguous(); }
 
 }  // namespace norms
 

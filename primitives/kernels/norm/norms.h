@@ -35,10 +35,10 @@ std::vector<at::Tensor> batch_norm(const at::Tensor& x, const OptionalTensor& we
 /// x * scale + shift for x `[N, B, C, ...]`, scale and shift `[N, C]`.
 at::Tensor scale_shift(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift);
 
-/// x `[N, B, C, ...]` itself if group_norm can read its layout, else a contiguous copy. `readable`:
-/// the same for batch_norm and scale_shift, which can also read channels_last.
-at::Tensor with_whole_samples(const at::Tensor& x);
-at::Tensor readable(const at::Tensor& x);
+/// x `[N, B, C, ...]` itself if group_norm can read its layout, else a contiguous copy.
+at::Tensor for_group_norm(const at::Tensor& x);
+/// The same for batch_norm and scale_shift, which can also read channels_last.
+at::Tensor for_batch_norm(const at::Tensor& x);
 
 }  // namespace norms
 

@@ -71,7 +71,7 @@ TEST(NormKernels, GroupNormInEveryLayout) {
         const Tensor e =
             at::group_norm(x.to(at::kDouble).flatten(0, 1), groups, {}, {}, 1e-5).view(x.sizes());
         const Tensor expected = e * per_channel(w, rank) + per_channel(b, rank);
-        const Tensor got = norms::group_norm(norms::with_whole_samples(x), w, b, groups, 1e-5);
+        const Tensor got = norms::group_norm(norms::for_group_norm(x), w, b, groups, 1e-5);
         if (x.numel() / (sizes[0] * sizes[1]) / groups > 1) {
           EXPECT_LT(error(got, expected), 3e-6);
         }
@@ -87,7 +87,7 @@ TEST(NormKernels, BatchNormInEveryLayout) {
       if (x.numel() / (n * c) < 2) continue;
       const Tensor w = at::randn({n, c}), b = at::randn({n, c}), mean = at::randn({n, c}),
                    var = at::rand({n, c}) + 0.5;
-      const Tensors got = norms::batch_norm(norms::readable(x), w, b, mean, var, 0.3, 1e-5);
+      const Tensors got = norms::batch_norm(norms::for_batch_norm(x), w, b, mean, var, 0.3, 1e-5);
       for (int64_t i = 0; i < n; ++i) {
         Tensor m = mean[i].to(at::kDouble), v = var[i].to(at::kDouble);
         const auto [y, save_mean, save_invstd] =
@@ -100,7 +100,7 @@ TEST(NormKernels, BatchNormInEveryLayout) {
         EXPECT_LT(error(got[4][i], v), 5e-6);
       }
       const Tensor expected = x.to(at::kDouble) * per_channel(w, x.dim()) + per_channel(b, x.dim());
-      EXPECT_LT(error(norms::scale_shift(norms::readable(x), w, b), expected), 1e-6);
+      EXPECT_LT(error(norms::scale_shift(norms::for_batch_norm(x), w, b), expected), 1e-6);
     }
 }
 
@@ -166,7 +166,7 @@ TEST(NormKernels, InPlaceStreamedAndWithActivations) {
   for (const bool stream : {false, true})
     for (const bool in_place : {false, true})
       for (const char* activation : {"none", "relu", "silu", "elu 1.5 1 1"}) {
-        const auto finish = [&](const Tensor& t) {
+        const auto epilogue = [&](const Tensor& t) {
           const Tensor y = t.clone();
           if (const chains::Code* code = activations::find(activation))
             activations::run(*code, y.mutable_data_ptr<float>(), y.numel());
@@ -175,15 +175,15 @@ TEST(NormKernels, InPlaceStreamedAndWithActivations) {
         const auto target = [&](const Tensor& t) { return in_place ? t : at::empty_like(t); };
         Tensor a = x.clone();
         EXPECT_TRUE(into("wide::group_norm", {a, w, b, 2, 1e-5, activation, stream}, target(a))
-                        .equal(finish(norms::group_norm(x, w, b, 2, 1e-5))));
+                        .equal(epilogue(norms::group_norm(x, w, b, 2, 1e-5))));
         a = x.clone();
         EXPECT_TRUE(into("wide::scale_shift", {a, w, b, activation, stream}, target(a))
-                        .equal(finish(norms::scale_shift(x, w, b))));
+                        .equal(epilogue(norms::scale_shift(x, w, b))));
         a = x.clone();
         const Tensor weight = at::ones({2, 16});
         EXPECT_TRUE(into("wide::layer_norm",
                          {a, weight, Tensor(), 16, 1e-5, false, activation, stream}, target(a))
-                        .equal(finish(norms::layer_norm(x, weight, {}, 16, 1e-5, false))));
+                        .equal(epilogue(norms::layer_norm(x, weight, {}, 16, 1e-5, false))));
         a = x.clone();
         Stack stack{a, w, b, Tensor(), Tensor(), 0.1, 1e-5, activation, stream};
         const Tensor out = target(a);
@@ -192,7 +192,7 @@ TEST(NormKernels, InPlaceStreamedAndWithActivations) {
                            at::empty({0})};
         for (const Tensor& t : outs) stack.emplace_back(t);
         c10::Dispatcher::singleton().findSchemaOrThrow("wide::batch_norm", "out").callBoxed(&stack);
-        EXPECT_TRUE(out.equal(finish(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])));
+        EXPECT_TRUE(out.equal(epilogue(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])));
       }
 }
 
@@ -202,20 +202,20 @@ TEST(NormKernels, ActivationsWithChannelsInnermost) {
   const Tensor x = drawn.permute({0, 1, 4, 2, 3});
   for_each_target([&](const std::string& target) {
     for (const char* activation : {"relu", "silu", "hardtanh -0.5 6"}) {
-      const auto finish = [&](const Tensor& t) {
+      const auto epilogue = [&](const Tensor& t) {
         const Tensor y = t.clone();
         activations::run(*activations::find(activation), y.mutable_data_ptr<float>(), y.numel());
         return y;
       };
       EXPECT_TRUE(into("wide::scale_shift", {x, w, b, activation, false}, at::empty_like(x))
-                      .equal(finish(norms::scale_shift(x, w, b))))
+                      .equal(epilogue(norms::scale_shift(x, w, b))))
           << activation << target;
       Stack stack{x, w, b, Tensor(), Tensor(), 0.1, 1e-5, activation, false};
       const Tensors outs{at::empty_like(x), at::empty({2, 19}), at::empty({2, 19}), at::empty({0}),
                          at::empty({0})};
       for (const Tensor& t : outs) stack.emplace_back(t);
       c10::Dispatcher::singleton().findSchemaOrThrow("wide::batch_norm", "out").callBoxed(&stack);
-      EXPECT_TRUE(outs[0].equal(finish(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])))
+      EXPECT_TRUE(outs[0].equal(epilogue(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])))
           << activation << target;
     }
   });

@@ -1,5 +1,5 @@
 // What kernels do to their results while they are in cache: sums, activations, pooling.
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,7 +10,7 @@
 #include "primitives/kernels/convolution/winograd.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide::finish_test {
+namespace wide::epilogue_pooling_test {
 namespace {
 
 using at::Tensor;
@@ -118,7 +118,7 @@ void check(const Layer& layer, const Pooling& p, const std::string& target) {
 /// Images of one row, odd ones, and some whose tiles are cut over several chunks.
 const Sizes kImages[] = {{1, 3}, {7, 7}, {9, 40}, {14, 14}, {12, 103}};
 
-TEST(Finish, PoolsSquaresBehindEveryConvolution) {
+TEST(KernelEpilogue, PoolsSquaresBehindEveryConvolution) {
   const at::NoGradGuard no_grad;
   at::manual_seed(1);
   for_each_target([](const std::string& target) {
@@ -138,7 +138,7 @@ TEST(Finish, PoolsSquaresBehindEveryConvolution) {
   });
 }
 
-TEST(Finish, PoolsOtherWindows) {
+TEST(KernelEpilogue, PoolsOtherWindows) {
   const at::NoGradGuard no_grad;
   at::manual_seed(2);
   for_each_target([](const std::string& target) {
@@ -154,7 +154,7 @@ TEST(Finish, PoolsOtherWindows) {
 }
 
 /// One that is not a number makes its window so, and no other.
-TEST(Finish, KeepsNan) {
+TEST(KernelEpilogue, KeepsNan) {
   const at::NoGradGuard no_grad;
   for_each_target([](const std::string& target) {
     for (const int64_t tile : {0, 2, 4}) {
@@ -175,7 +175,7 @@ TEST(Finish, KeepsNan) {
 }
 
 /// Where activations make NaN of infinity, and where a window lies in the padding alone.
-TEST(Finish, KeepsWhatTheGreatestWouldHide) {
+TEST(KernelEpilogue, KeepsWhatTheGreatestWouldHide) {
   const at::NoGradGuard no_grad;
   for_each_target([](const std::string& target) {
     Tensor x = at::randn({2, 1, 2, 5, 6});
@@ -195,7 +195,7 @@ TEST(Finish, KeepsWhatTheGreatestWouldHide) {
   });
 }
 
-TEST(Finish, ReadsAndWritesPoolings) {
+TEST(KernelEpilogue, ReadsAndWritesPoolings) {
   const Tensor x = at::empty({1, 1, 1, 9, 21});
   for (const Pooling& p : {pooling(false, 3, 2, 1, x), pooling(true, 2, 2, 0, x)}) {
     const Pooling again = Pooling::parse(p.text());
@@ -209,4 +209,4 @@ TEST(Finish, ReadsAndWritesPoolings) {
 }
 
 }  // namespace
-}  // namespace wide::finish_test
+}  // namespace wide::epilogue_pooling_test

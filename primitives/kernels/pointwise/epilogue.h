@@ -13,13 +13,13 @@ namespace wide {
 
 /// A kernel's epilogue, on results that are still in cache: add a residual, activate, pool, and
 /// activate again, each optional. The results before pooling are never stored as a whole.
-class Finish {
+class KernelEpilogue {
  public:
   /// `residual` has the layout of the results, which are `out` or, with a pooling, larger. `pool`:
   /// "none" or the text that the plan sets (operator_traits.h). The kernel itself computes a relu
   /// that comes first.
-  Finish(c10::string_view activation, const std::optional<at::Tensor>& residual,
-         const at::Tensor& out, c10::string_view pool = "none");
+  KernelEpilogue(c10::string_view activation, const std::optional<at::Tensor>& residual,
+                 const at::Tensor& out, c10::string_view pool = "none");
 
   /// Whether the kernel itself must compute a relu.
   bool relu() const { return relu_; }
@@ -51,7 +51,8 @@ class Finish {
   int64_t results_ = 0;
 };
 
-/// Whether a Finish can pool, by this text, a result `[N, B, O, ...]` whose last axes are planes.
+/// Whether a KernelEpilogue can pool, by this text, a result `[N, B, O, ...]` whose last axes are
+/// planes.
 bool pools_planes(const std::string& pool_text, const Value& result);
 
 }  // namespace wide

@@ -1,4 +1,4 @@
-#include "primitives/kernels/pointwise/finish.h"
+#include "primitives/kernels/pointwise/epilogue.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
@@ -17,8 +17,9 @@ constexpr char kThen[] = " then ";
 
 }  // namespace
 
-Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& residual,
-               const at::Tensor& out, c10::string_view pool)
+KernelEpilogue::KernelEpilogue(c10::string_view activation,
+                               const std::optional<at::Tensor>& residual, const at::Tensor& out,
+                               c10::string_view pool)
     : out_(out.mutable_data_ptr<float>()), results_(out.numel()) {
   if (residual) residual_ = residual->const_data_ptr<float>();
   relu_ = residual_ == nullptr && activation == "relu";
@@ -37,8 +38,8 @@ Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& res
   TORCH_CHECK(!residual || (pool_ ? residual->is_contiguous() && residual->numel() == results_
                                   : residual->sizes() == out.sizes() &&
                                         residual->strides() == out.strides()),
-              "wide::finish: residual ", residual->sizes(), " does not lie as the results of out ",
-              out.sizes());
+              "wide::epilogue: residual ", residual->sizes(),
+              " does not lie as the results of out ", out.sizes());
 }
 
 bool pools_planes(const std::string& pool_text, const Value& result) {
@@ -47,11 +48,11 @@ bool pools_planes(const std::string& pool_text, const Value& result) {
   return result.contiguous() && Pooling::parse(pool_text).plane() == positions;
 }
 
-float* Finish::place(int64_t first, int64_t count) const {
-  return pool_ ? kernels::thread_memory<Finish>(count) : out_ + first;
+float* KernelEpilogue::place(int64_t first, int64_t count) const {
+  return pool_ ? kernels::thread_memory<KernelEpilogue>(count) : out_ + first;
 }
 
-void Finish::run(int64_t first, int64_t count) const {
+void KernelEpilogue::run(int64_t first, int64_t count) const {
   float* data = place(first, count);
   run_before_pool(data, first, count);
   if (!pool_) return;
@@ -61,7 +62,7 @@ void Finish::run(int64_t first, int64_t count) const {
   run_behind_pool(pooled, planes * pool_->results());
 }
 
-void Finish::run_before_pool(float* data, int64_t first, int64_t count) const {
+void KernelEpilogue::run_before_pool(float* data, int64_t first, int64_t count) const {
   static const chains::Code sum = chains::parse("add x0 x1", 2);
   constexpr int64_t kBlock = 2048;  // elements of results and residual: half of a first-level cache
   if (!before_pool()) return;
@@ -75,7 +76,7 @@ void Finish::run_before_pool(float* data, int64_t first, int64_t count) const {
   }
 }
 
-void Finish::run_behind_pool(float* data, int64_t count) const {
+void KernelEpilogue::run_behind_pool(float* data, int64_t count) const {
   if (late_ != nullptr) activations::run(*late_, data, count);
 }
 
