@@ -280,6 +280,12 @@ CREATE TABLE machine(
   PRIMARY KEY(sweep, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX machine_environment ON machine(environment);
+)sql",
+      // 8: the digest of all cases is called "of cases", not "of plan"
+      R"sql(
+UPDATE sweep SET settings =
+    json_remove(json_set(settings, '$."of cases"', settings ->> '$."of plan"'), '$."of plan"')
+  WHERE settings ->> '$."of plan"' IS NOT NULL;
 )sql"};
   return steps;
 }

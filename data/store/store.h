@@ -49,8 +49,8 @@ struct StoredCases {
 };
 
 /// Settings that only parts of a sweep have.
-inline constexpr const char* kPartSetting = "--part";    // "2/3"
-inline constexpr const char* kWholeSetting = "of plan";  // digest of all cases of the whole sweep
+inline constexpr const char* kPartSetting = "--part";     // "2/3"
+inline constexpr const char* kWholeSetting = "of cases";  // digest of all cases of the whole sweep
 /// "on" if the sweep's cases are repeated on every machine. `kWholeSetting` is then the digest of
 /// one machine's cases.
 inline constexpr const char* kEachSetting = "--each-machine";

@@ -184,7 +184,7 @@ TEST_F(StoreFailures, ANewerSchemaIsRefusedAndLeftAlone) {
   const std::string before = read_text(path_);
   for (const auto open : {Store::create, Store::read}) {
     const std::string why = refused([&] { open(path_, {}); });
-    EXPECT_HAS(why, "got schema 99, expected at most 7; try the newer workbench");
+    EXPECT_HAS(why, "got schema 99, expected at most 8; try the newer workbench");
   }
   EXPECT_EQ(read_text(path_), before);
 }
@@ -260,7 +260,15 @@ TEST_F(StoreFailures, OlderSchemasAreReadAndBroughtUpToDate) {
   EXPECT_EQ(read_text(path_), before);  // reading changes nothing
   Store store = Store::create(path_);
   check(store);
-  EXPECT_EQ(SQLite::Database(path_).execAndGet("PRAGMA user_version").getInt(), 7);
+  EXPECT_EQ(SQLite::Database(path_).execAndGet("PRAGMA user_version").getInt(), 8);
+  const auto setting = [&](const std::string& key) {
+    return SQLite::Database(path_)
+        .execAndGet("SELECT group_concat(settings ->> '$.\"" + key + "\"') FROM sweep")
+        .getString();
+  };
+  EXPECT_EQ(setting("of cases"), "0123abcd");
+  EXPECT_EQ(setting("of plan"), "");  // versions before 8 called it so
+  EXPECT_EQ(setting("--part"), "2/3");
   store.export_sweep(3, folder_ / "three.db");
   Store exported = Store::read(folder_ / "three.db");
   EXPECT_EQ(to_json(exported.load(1).cases[0]), to_json(store.load(3).cases[0]));

@@ -63,7 +63,7 @@ CREATE TABLE sweep(
   settings TEXT NOT NULL CHECK(json_valid(settings))  -- what the sweep was asked to do
 ) STRICT;
 INSERT INTO "sweep" VALUES(3,'old','workbench sweep old','complete',1,'2026-01-02T03:04:05Z','2026-01-02T03:05:05Z',NULL,'{"--seed":"0"}');
-INSERT INTO "sweep" VALUES(5,'cut','workbench sweep cut','interrupted',1,'2026-01-02T04:04:05Z',NULL,NULL,'{"--seed":"0"}');
+INSERT INTO "sweep" VALUES(5,'cut','workbench sweep cut','interrupted',1,'2026-01-02T04:04:05Z',NULL,NULL,'{"--seed":"0","--part":"2/3","of plan":"0123abcd"}');
 CREATE TABLE timing(
   id INTEGER PRIMARY KEY,
   "case" INTEGER REFERENCES "case"(id) ON DELETE CASCADE,
