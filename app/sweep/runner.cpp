@@ -129,9 +129,8 @@ class SweepRunner::Round {
       if (slot.worker->alive()) continue;
       while (slot.index && listen(slot, milliseconds(0))) {
       }
-      const std::string what =
-          fmt::format("{} is lost, as it said nothing any more{}", slot.worker->name(),
-                      slot.index ? "; its case goes to another" : "");
+      const std::string what = fmt::format("{} is lost: no heartbeat{}", slot.worker->name(),
+                                           slot.index ? "; another worker takes its case" : "");
       for (SweepObserver* o : runner_.observers_) o->on_lost(what);
       if (!slot.index) continue;
       const size_t index = *slot.index;
@@ -144,8 +143,8 @@ class SweepRunner::Round {
       for (Trial& t : lost.trials) {
         t.status = Status::crashed;
         t.reason = fmt::format(
-            "[{}] worker: got none that lived to its end in {} tries, expected "
-            "one; try --strategy with one of them",
+            "[{}] worker: got {} workers lost in this case, expected one to finish it; try "
+            "--strategy with one of its strategies",
             lost.target, kMostLost);
       }
       finish(slot, std::move(lost));

@@ -183,7 +183,7 @@ class Suites(CommandLine):
             sentences = case["explanation"].split(". ")
             self.assertEqual(len(sentences), 2, case["explanation"])
             for sentence, (before, now) in zip(sentences, [("naive", "optimised"), ("optimised", "compiled")]):
-                self.assertTrue(sentence.startswith(now + " does in "), sentence)
+                self.assertTrue(sentence.startswith(now + " takes "), sentence)
                 for key, unit in (("operators", " operators"), ("passes", " times")):
                     text = "{:.1f}" if key == "passes" else "{}"
                     mine, other = (text.format(forms[f][key]) for f in (now, before))
@@ -195,7 +195,7 @@ class Suites(CommandLine):
                 peak = ("arithmetic peak", "memory bandwidth")[at]
                 said = ["{:.0f}".format(100 * s[at]) if s[at] >= 0.1 else "{:.2g}".format(100 * s[at]) for s in shares]
                 self.assertTrue(sentence.rstrip(".").endswith(
-                    f"; that at {said[0]} % of the machine's {peak} instead of {said[1]} %"), sentence)
+                    f", at {said[0]} % of the machine's {peak} instead of {said[1]} %"), sentence)
                 flops = ["{:.4g}".format(forms[f]["flops"] * 1e-6) for f in (now, before)]
                 self.assertIn(f"{flops[0]} million sums and products", sentence)
             self.assertLess(forms["optimised"]["operators"], forms["naive"]["operators"])

@@ -15,7 +15,7 @@ std::string change(const std::string& now, const std::string& before, const char
 
 std::string flops_text(double flops) { return fmt::format("{:.4g}", flops * 1e-6); }
 
-/// "; that at 12 % of the machine's arithmetic peak instead of 5.1 %"; or of the memory bandwidth,
+/// ", at 12 % of the machine's arithmetic peak instead of 5.1 %"; or of the memory bandwidth,
 /// if `now` reaches a larger share of that. "" if a time or a peak is unknown.
 std::string rate_text(const Timing* now, const Timing* before) {
   if (!now || !before || now->flops_share <= 0 || before->flops_share <= 0) return "";
@@ -25,7 +25,7 @@ std::string rate_text(const Timing* now, const Timing* before) {
     return percent < 10 ? fmt::format("{:.2g} %", percent) : fmt::format("{:.0f} %", percent);
   };
   return fmt::format(
-      "; that at {} instead of {}",
+      ", at {} instead of {}",
       share(*now) + " of the machine's " + (arithmetic ? "arithmetic peak" : "memory bandwidth"),
       share(*before));
 }
@@ -38,11 +38,11 @@ std::string explanation_of(const std::vector<FormWork>& work,
   for (size_t i = 1; i < work.size(); ++i) {
     const FormWork &now = work[i], &before = work[i - 1];
     text += fmt::format(
-        "{}{} does in {}, which go over its data {} ({} read and written); {}{}.", i > 1 ? " " : "",
-        now.form,
+        "{}{} takes {}, which read and write {} (its inputs and outputs {}) for {}{}.",
+        i > 1 ? " " : "", now.form,
         change(fmt::format("{}", now.operators), fmt::format("{}", before.operators), " operators"),
-        change(fmt::format("{:.1f}", now.passes), fmt::format("{:.1f}", before.passes), " times"),
         change(bytes_text(now.bytes), bytes_text(before.bytes), ""),
+        change(fmt::format("{:.1f}", now.passes), fmt::format("{:.1f}", before.passes), " times"),
         change(flops_text(now.flops), flops_text(before.flops), " million sums and products"),
         rate_text(timings[i], timings[i - 1]));
   }

@@ -160,7 +160,7 @@ class Mpi(Ranks):
         self.assertEqual(shell(self.db, TWICE), [])
         changes = shell(self.db, "SELECT value FROM sweep, json_each(changes)")
         lost = f"rank 2 ({os.uname().nodename}: "
-        self.assertEqual([c.startswith(lost) and "is lost, as it said nothing any more" in c for c in changes], [True],
+        self.assertEqual([c.startswith(lost) and "is lost: no heartbeat" in c for c in changes], [True],
                          changes)
 
     def test_what_began_over_ranks_goes_on_alone(self):

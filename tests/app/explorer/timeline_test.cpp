@@ -61,8 +61,8 @@ TEST(ExplorerTimeline, BarsLieInTheirLanesInsideEachOther) {
   const TimelineView view = timeline_view(planted());
   ASSERT_EQ(view.lanes.size(), 3u);
   EXPECT_EQ(view.end_ns, 9e5);
-  EXPECT_EQ(view.lanes[0].title, "loop: one call for N=3, 900 µs while watched");
-  EXPECT_EQ(view.lanes[1].title, "wide: one call for N=3, 400 µs while watched, 300 µs else");
+  EXPECT_EQ(view.lanes[0].title, "loop: one call for N=3, 900 µs traced");
+  EXPECT_EQ(view.lanes[1].title, "wide: one call for N=3, 400 µs traced, 300 µs untraced");
   EXPECT_TRUE(view.lanes[1].bars.empty());
   ASSERT_EQ(view.lanes[2].bars.size(), 2u);
   EXPECT_EQ(view.lanes[2].bars[0].depth, 0);

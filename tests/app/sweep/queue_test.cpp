@@ -105,8 +105,7 @@ TEST(SweepQueue, AThousandWorkersAndAStore) {
   EXPECT_GT(again, 0);
   EXPECT_TRUE(counts.crashed.empty());
   ASSERT_EQ(counts.lost.size(), static_cast<size_t>(again));
-  EXPECT_EQ(counts.lost[0],
-            "a worker is lost, as it said nothing any more; its case goes to another");
+  EXPECT_EQ(counts.lost[0], "a worker is lost: no heartbeat; another worker takes its case");
   Store store = Store::read(file.path());
   EXPECT_EQ(store.sweeps()[0].state, "complete");
   EXPECT_EQ(store.sweeps()[0].done, kCases);
@@ -138,7 +137,7 @@ TEST(SweepQueue, ACaseThatTakesWorkersWithItIsGivenUp) {
   ASSERT_EQ(counts.crashed.size(), 1u);
   EXPECT_EQ(counts.crashed[0].n, 4);
   EXPECT_EQ(counts.begun[4], 3);
-  EXPECT_NE(counts.crashed[0].trials[0].reason.find("in 3 tries"), std::string::npos);
+  EXPECT_NE(counts.crashed[0].trials[0].reason.find("3 workers lost"), std::string::npos);
 }
 
 /// The error, of exit code 1, that a sweep ends with.

@@ -25,10 +25,10 @@ double median_of(const FuseResult& result, const std::string& name) {
 }
 
 std::string title_of(const TimelineCall& call, const FuseResult& result) {
-  std::string title = fmt::format("{}: one call for N={}, {} while watched", call.name, result.n,
+  std::string title = fmt::format("{}: one call for N={}, {} traced", call.name, result.n,
                                   value_text(Measure::time, call.call_ns));
   if (const double median = median_of(result, call.name); median > 0)
-    title += fmt::format(", {} else", value_text(Measure::time, median));
+    title += fmt::format(", {} untraced", value_text(Measure::time, median));
   return title;
 }
 
