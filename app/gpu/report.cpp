@@ -12,6 +12,7 @@
 
 #include "app/cancel.h"
 #include "app/worker/spawn.h"
+#include "data/bytes/descriptor.h"
 #include "data/machine/ending.h"
 #include "data/one_line.h"
 #include "data/reports/html_page.h"
@@ -29,56 +30,41 @@ constexpr size_t kLastWords = 8192;
 /// Collects a child's standard output, line by line, and its standard error.
 class Listener {
  public:
-  Listener() {
-    if (pipe2(out_, O_CLOEXEC) || pipe2(err_, O_CLOEXEC)) cannot_spawn("gpu-report");
+  Listener() : out_(make_pipe()), err_(make_pipe()) {
+    if (!out_ || !err_) cannot_spawn("gpu-report");
   }
-  ~Listener() {
-    for (const int fd : {out_[0], out_[1], err_[0], err_[1]})
-      if (fd >= 0) ::close(fd);
-  }
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
 
   std::vector<std::pair<int, int>> descriptors() const {
-    return {{out_[1], STDOUT_FILENO}, {err_[1], STDERR_FILENO}};
+    return {{out_->write.get(), STDOUT_FILENO}, {err_->write.get(), STDERR_FILENO}};
   }
   void close_theirs() {
-    for (int* fd : {&out_[1], &err_[1]}) {
-      ::close(*fd);
-      *fd = -1;
-    }
+    out_->write.close();
+    err_->write.close();
   }
   /// False once both streams have ended.
   bool listen(const std::function<void(const std::string&)>& line) {
-    pollfd both[] = {{out_[0], POLLIN, 0}, {err_[0], POLLIN, 0}};
+    pollfd both[] = {{out_->read.get(), POLLIN, 0}, {err_->read.get(), POLLIN, 0}};
     ::poll(both, 2, kPollMs);
-    if (both[0].revents && take(&out_[0], &printed_)) {
+    if (both[0].revents && take(&out_->read, &printed_)) {
       for (size_t end = 0; (end = printed_.find('\n')) != std::string::npos;) {
         line(printed_.substr(0, end));
         printed_.erase(0, end + 1);
       }
     }
-    if (both[1].revents) take(&err_[0], &words_);
+    if (both[1].revents) take(&err_->read, &words_);
     if (words_.size() > 2 * kLastWords) words_.erase(0, words_.size() - kLastWords);
-    return out_[0] >= 0 || err_[0] >= 0;
+    return out_->read.open() || err_->read.open();
   }
   const std::string& words() const { return words_; }
 
  private:
-  static bool take(int* fd, std::string* into) {
-    char buffer[1 << 14];
-    const ssize_t got = ::read(*fd, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) return false;
-    if (got <= 0) {
-      ::close(*fd);
-      *fd = -1;
-      return false;
-    }
-    into->append(buffer, static_cast<size_t>(got));
-    return true;
+  static bool take(Descriptor* from, std::string* into) {
+    const Got got = read_some(*from, into);
+    if (got == Got::end) from->close();
+    return got == Got::something;
   }
 
-  int out_[2] = {-1, -1}, err_[2] = {-1, -1};
+  std::optional<Pipe> out_, err_;
   std::string printed_, words_;
 };
 

@@ -7,7 +7,9 @@ namespace wide {
 /// A file mapped into memory, privately: writing to the memory never changes the file.
 class MappedFile {
  public:
-  /// Throws Error when there is no regular file that can be read.
+  /// Throws Error (exit code 2) unless `path` is a regular file that can be opened and mapped. For
+  /// an empty file data() is nullptr. If another program shortens the file, reading beyond its new
+  /// end raises SIGBUS: the sandbox makes one line of it, elsewhere the process crashes.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

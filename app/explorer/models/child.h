@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/worker/spawn.h"
+#include "data/bytes/descriptor.h"
 
 namespace wide {
 
@@ -28,7 +29,7 @@ class Child {
   std::function<void()> wake = [] {};  // called on any thread when there is new output
 
  private:
-  void listen(int from);
+  void listen(const Descriptor& from);
 
   mutable std::mutex mutex_;
   std::thread thread_;
