@@ -6,37 +6,50 @@
 #include <cmath>
 #include <filesystem>
 
+#include "app/explorer/models/training/run_command.h"
 #include "data/escape.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
 
-/// The command that measures one case and strategy again ("wide": the engine chooses). Texts from a
-/// store may be anything: they are quoted, so that neither the shell nor the option parser
-/// interprets them.
-std::string repeat_command(const Case& c, const std::string& strategy, bool baseline) {
-  std::string line = "./workbench sweep ci";
+/// The command that measures one case and strategy again ("wide": the engine chooses) as the sweep
+/// did. Texts from a store may be anything: they are quoted, so that neither the shell nor the
+/// option parser interprets them.
+std::string repeat_command(const SweepReport& sweep, const Case& c, const PointKey& key) {
+  const std::vector<const Target*> all = targets();
+  const bool registered =
+      std::any_of(all.begin(), all.end(), [&](const Target* t) { return t->name == c.target; });
+  // Networks from files are targets of their preset alone.
+  const std::string preset = registered ? "" : option_value(sweep.command, "sweep");
+  std::string line = "./workbench sweep ";
+  line += preset.empty() || preset[0] == '-' ? "ci" : shell_word(preset);
   const auto add = [&line](const std::string& option, const std::string& value) {
     line += value.rfind('-', 0) == 0 ? " " + shell_word(option + "=" + value)
                                      : " " + option + " " + shell_word(value);
   };
   add("--targets", c.target);
   add("-n", std::to_string(c.n));
-  for (const std::string& axis : split(c.shape, ' ')) {
+  for (const std::string& axis : registered ? split(c.shape, ' ') : std::vector<std::string>()) {
     const size_t digits = axis.find_first_of("0123456789");
     if (digits != std::string::npos && digits > 0)
       add("--axis", fmt::format("{}.{}={}", c.target, axis.substr(0, digits), axis.substr(digits)));
   }
-  if (!baseline && strategy != "wide") add("--strategy", c.target + "=" + strategy);
+  if (!key.baseline && key.strategy != "wide") add("--strategy", c.target + "=" + key.strategy);
   add("--dtype", c.dtype);
   add("--device", c.device);
   add("--mode", c.mode);
   add("--phase", c.phase);
   add("--budget", "1.5");
+  for (const char* option : {"--threads", "--seed", "--tf32"})
+    if (const std::string value = option_value(sweep.command, option); !value.empty())
+      add(option, value);
   return line;
 }
+
+constexpr int64_t kMostListed = 500;  // sweeps, and fusions
 
 std::vector<Group> groups_along(const TrialTable& table, const std::vector<TableAxis>& axes,
                                 const std::string& axis) {
@@ -46,23 +59,23 @@ std::vector<Group> groups_along(const TrialTable& table, const std::vector<Table
 }  // namespace
 
 const Trial* PointDetail::trial() const {
-  if (baseline) return nullptr;
+  if (key.baseline) return nullptr;
   for (const Trial& t : of.trials)
-    if (t.strategy == strategy) return &t;
+    if (t.strategy == key.strategy) return &t;
   return nullptr;
 }
 
 const Timing* PointDetail::timing() const {
   if (const Trial* t = trial()) return &t->timing;
   for (const Timing& t : of.baselines)
-    if (t.name == strategy) return &t;
+    if (t.name == key.strategy) return &t;
   return nullptr;
 }
 
 const MissingBaseline* PointDetail::missing() const {
-  if (!baseline) return nullptr;
+  if (!key.baseline) return nullptr;
   for (const MissingBaseline& m : of.missing)
-    if (m.name == strategy) return &m;
+    if (m.name == key.strategy) return &m;
   return nullptr;
 }
 
@@ -137,8 +150,8 @@ void Library::refresh(bool by_others) {
     std::vector<FuseRow> fusions;
     if (std::filesystem::exists(db)) {
       Store store = Store::read(db);
-      sweeps = store.sweeps(500);
-      fusions = store.fusions(500);
+      sweeps = store.sweeps(kMostListed);
+      fusions = store.fusions(kMostListed);
     }
     return [this, sweeps, fusions, by_others] {
       if (by_others) note_news(sweeps, fusions.size());
@@ -146,8 +159,12 @@ void Library::refresh(bool by_others) {
       fusions_ = fusions;
       listed_ = true;
       ++version_;
-      const bool gone = std::none_of(sweeps_.begin(), sweeps_.end(),
-                                     [this](const SweepRow& r) { return r.id == sweep_; });
+      // An open sweep that is older than all in a full list may still exist.
+      const bool older =
+          std::ssize(sweeps_) == kMostListed && sweep_ > 0 && sweep_ < sweeps_.back().id;
+      const bool gone =
+          !older && std::none_of(sweeps_.begin(), sweeps_.end(),
+                                 [this](const SweepRow& r) { return r.id == sweep_; });
       if (!gone || sweeps_.empty()) return;
       const auto filled = std::find_if(sweeps_.begin(), sweeps_.end(),
                                        [](const SweepRow& r) { return r.done > 0; });
@@ -192,6 +209,9 @@ void Library::take(Opened opened) {
     point_.reset();
     detail_.reset();
   }
+  glanced_.reset();
+  glance_.reset();
+  if (point_) read_point();  // a case may have been measured again
   trials_.set_table(table_);
   take_groups(std::move(opened.groups));
   // The user may have chosen another axis meanwhile.
@@ -285,7 +305,7 @@ void Library::set_group(size_t group) {
 }
 
 void Library::choose_group(size_t group) {
-  if (group == group_ || group >= groups_.size()) return;
+  if (group >= groups_.size()) return;
   set_group(group);
   const int32_t ok = table_->words.find("ok");
   const TrialRow* best = nullptr;
@@ -346,14 +366,17 @@ void Library::select(const PointKey& key) {
   if (point_ == key) return;
   point_ = key;
   ++version_;
-  jobs_.start("point", [this, db = db_, key]() -> Jobs::Result {
+  read_point();
+}
+
+void Library::read_point() {
+  jobs_.start("point", [this, db = db_, key = *point_]() -> Jobs::Result {
     std::optional<Case> found = Store::read(db).load_case(key.case_id);
     return [this, key, found = std::move(found)] {
+      if (point_ != key) return;
       detail_.reset();
       ++version_;
-      if (!found) return;
-      detail_ = PointDetail{*found, key.strategy, key.baseline, ""};
-      detail_->command = repeat_command(*found, key.strategy, key.baseline);
+      if (found) detail_ = PointDetail{*found, key, repeat_command(head_, *found, key)};
     };
   });
 }
@@ -366,7 +389,7 @@ const PointDetail* Library::glance(const PointKey& key) {
     jobs_.start("glance", [this, db = db_, key]() -> Jobs::Result {
       std::optional<Case> found = Store::read(db).load_case(key.case_id);
       return [this, key, found = std::move(found)] {
-        if (found && glanced_ == key) glance_ = PointDetail{*found, key.strategy, key.baseline, ""};
+        if (found && glanced_ == key) glance_ = PointDetail{*found, key, ""};
       };
     });
   }
@@ -387,11 +410,12 @@ void Library::select_row(uint32_t row) {
 }
 
 std::string Library::why() const {
-  if (const MissingBaseline* m = detail_ ? detail_->missing() : nullptr)
+  const PointDetail* d = detail();
+  if (const MissingBaseline* m = d ? d->missing() : nullptr)
     return fmt::format("baseline {} is {}: {}", m->name, to_string(m->status), m->reason);
-  const Trial* t = detail_ ? detail_->trial() : nullptr;
+  const Trial* t = d ? d->trial() : nullptr;
   if (!t) return "";
-  const std::string name = fmt::format("{} at N={}", t->strategy, detail_->of.n);
+  const std::string name = fmt::format("{} at N={}", t->strategy, d->of.n);
   if (t->status != Status::ok)
     return fmt::format("{} is {}{}{}", name, to_string(t->status), t->reason.empty() ? "" : ": ",
                        t->reason);

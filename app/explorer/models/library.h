@@ -14,11 +14,18 @@
 
 namespace wide {
 
+/// Identifies a trial or baseline of the open sweep, such as the selected one.
+struct PointKey {
+  int64_t case_id = 0, n = 0;
+  std::string strategy, mode;
+  bool baseline = false;
+  bool operator==(const PointKey&) const = default;
+};
+
 /// One trial or baseline with all facts about it.
 struct PointDetail {
   Case of;
-  std::string strategy;
-  bool baseline = false;
+  PointKey key;
   const Trial* trial() const;  // null for a baseline
   const Timing* timing() const;
   const MissingBaseline* missing() const;  // set for a baseline that could not run
@@ -26,18 +33,10 @@ struct PointDetail {
   std::string command;
 };
 
-/// A timing's share of the machine's arithmetic peak, as text: by the operations of the
-/// mathematical definition, and by those that the kernels compute, if known. If unknown, the text
-/// explains a share above 100 %: the units compute less than the definition counts.
+/// A timing's share of the peak FLOP/s as a sentence. FLOPs are those of the layer's definition. If
+/// the kernels report how many they execute, the sentence gives that share too; if not, it explains
+/// a share above 100 %: an algorithm such as Winograd's executes fewer.
 std::string arithmetic_text(const Timing& timing);
-
-/// The row of a point.
-struct PointKey {
-  int64_t case_id = 0, n = 0;
-  std::string strategy, mode;
-  bool baseline = false;
-  bool operator==(const PointKey&) const = default;
-};
 
 /// The stored sweeps, the open one and the selection, shared by all panels.
 class Library {
@@ -50,9 +49,9 @@ class Library {
   const std::vector<SweepRow>& sweeps() const { return sweeps_; }
   const std::vector<FuseRow>& fusions() const { return fusions_; }
   bool listed() const { return listed_; }
-  /// Reads the list again; if no sweep is open, opens the newest one with results. `by_others`:
-  /// another program wrote to the store; `told` reports what is new, and the open sweep is read
-  /// again if it has grown.
+  /// Reads the newest 500 sweeps and fusions again. If the open sweep was deleted, opens the newest
+  /// one with results, else the newest. `by_others`: another program wrote to the store. Then
+  /// `told` is called with what is new, and the open sweep is read again if it has more results.
   void refresh(bool by_others = false);
   /// Closes everything, as the store was replaced or removed.
   void forget();
@@ -69,7 +68,7 @@ class Library {
   std::vector<std::string> group_names() const;  // target and shape
   const std::vector<TableAxis>& axes() const { return *axes_; }
   const Overview& overview() const { return overview_; }
-  /// The user's choices; the overview holds the ones in effect.
+  /// What the user chose; "" leaves it to the program. `overview()` has the axes that are shown.
   const OverviewOptions& overview_options() const { return overview_options_; }
   void set_overview(const OverviewOptions& options);
   TrialsModel& trials() { return trials_; }
@@ -79,24 +78,31 @@ class Library {
   // ---- what is plotted ----
   size_t group() const { return group_; }
   void set_group(size_t group);
-  /// Plots a group that the user chose, and selects its best trial.
+  /// Plots a group that the user chose, and selects its fastest trial at its largest N.
   void choose_group(size_t group);
   void set_group_of(uint32_t row);
-  /// Sets the axis that plots are along, for trials that have it; "": the choice of `plot_axis`.
+  /// Chooses the x axis of plots: "N" or an axis of the shapes such as "T". Trials whose shapes
+  /// lack it are plotted along N. "": `plot_axis` chooses.
   void set_axis(const std::string& axis);
   const std::string& axis() const { return axis_; }
   /// Selects the best trial of a target at its largest N; false if there is no such target.
   bool select_target(const std::string& target);
   const FigureOptions& options() const { return options_; }
   void set_options(const FigureOptions& options);
-  /// The plot of the whole group; `split` makes small multiples of it.
+  /// The figure of the plotted group with all of its curves, however many; draw it in the parts
+  /// that `split` (data/plot/figure.h) makes of it.
   const Figure* figure() const { return figure_ ? &*figure_ : nullptr; }
 
   // ---- the selected trial ----
   const std::optional<PointKey>& point() const { return point_; }
   void select(const PointKey& key);
   void select_row(uint32_t row);
-  const PointDetail* detail() const { return detail_ ? &*detail_ : nullptr; }
+  /// The facts about the selected point, which a job reads; until it ends, those of the point
+  /// selected before (`PointDetail::key` says of which), or nullptr.
+  const PointDetail* detail() const {
+    const bool current = detail_ && (detail_->key == point_ || jobs_.busy("point"));
+    return current ? &*detail_ : nullptr;
+  }
   /// The facts about a point that is not selected; nullptr until they have been read.
   const PointDetail* glance(const PointKey& key);
   std::optional<PointKey> key_of(uint32_t row) const;
@@ -124,6 +130,7 @@ class Library {
   void draw_overview();
   void draw_groups();
   void take(Opened opened);
+  void read_point();
   void take_groups(std::vector<Group> groups);
 
   Jobs& jobs_;

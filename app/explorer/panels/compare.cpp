@@ -158,11 +158,12 @@ class ComparePanel : public Panel {
   /// Follows the window's selection.
   void follow(Explorer& explorer) {
     const PointDetail* detail = explorer.library.detail();
-    if (explorer.library.point() == point_ || !detail || detail->baseline) return;
+    if (explorer.library.point() == point_ || !detail || detail->key.baseline) return;
+    if (detail->key != explorer.library.point()) return;  // that one is still being read
     point_ = explorer.library.point();
     const Case& c = detail->of;
     look_at(explorer,
-            {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, detail->strategy, c.n});
+            {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, detail->key.strategy, c.n});
   }
 
   void look_at(Explorer& explorer, const TrialKey& key) {

@@ -121,7 +121,7 @@ class PointPanel : public Panel {
   static void head(Ui& ui, const PointDetail& d) {
     const float width = ImGui::GetContentRegionAvail().x;
     ImGui::PushFont(ui.fonts().title);
-    ui.fitted(d.of.target + " / " + d.strategy, width);
+    ui.fitted(d.of.target + " / " + d.key.strategy, width);
     ImGui::PopFont();
     ui.fitted(fmt::format("N={} · {} · {} · {} · {} · {}", d.of.n, d.of.shape, d.of.dtype,
                           d.of.device, d.of.mode, d.of.phase),

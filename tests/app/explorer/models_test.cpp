@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "app/explorer/ui/samples.h"
@@ -207,8 +208,8 @@ TEST_F(ExplorerModels, ACommandOfForeignNamesIsThatOfTheirWords) {
   }
   const std::string word = R"('a'\''; touch owned; '\''')";
   const std::string begun = R"('a'\''; touch owned; '\'')";  // of a longer word
-  EXPECT_EQ(commands.front(), "./workbench sweep ci --targets " + word + " -n 2 --axis " + begun +
-                                  ".B=16' --axis " + begun + ".D=256' --strategy " + begun +
+  EXPECT_EQ(commands.front(), "./workbench sweep shown --targets " + word + " -n 2 --strategy " +
+                                  begun +
                                   "=s1' --dtype f32 --device cpu --mode default --phase forward "
                                   "--budget 1.5");
   EXPECT_NE(commands.back().find(" --targets=--json=owned "), std::string::npos);
@@ -238,6 +239,94 @@ TEST_F(ExplorerModels, PointKnowsSamplesAndHowToRepeatIt) {
     }
   ASSERT_TRUE(jobs.finish());
   EXPECT_EQ(library.why(), "s3 at N=8 is incorrect: why it is incorrect");
+}
+
+/// The selected trial's facts are of the case as it is now, and of no other trial.
+TEST(ExplorerPoint, FollowsTheStoreAndTheSelection) {
+  StoreFile file;
+  StoredCases plan = stored_plan("shown", {});
+  for (const int64_t n : {2, 4})
+    plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
+  Case again = shown_case("linear", 2);
+  again.disturbed = true;
+  {
+    Store store = Store::create(file.path());
+    const int64_t sweep = store.begin(plan);
+    store.add_case(sweep, 0, again);
+    store.add_case(sweep, 1, shown_case("linear", 4));
+    store.finish(sweep, "complete", {});
+  }
+  Jobs jobs;
+  Library library(jobs, file.path());
+  library.refresh();
+  ASSERT_TRUE(jobs.finish());
+  library.select_row(0);
+  ASSERT_TRUE(jobs.finish());
+  ASSERT_EQ(library.detail()->trial()->status, Status::ok);
+  const PointKey first = *library.point();
+  {
+    again.trials[0].status = Status::crashed;
+    Store store = Store::create(file.path());
+    const int64_t sweep = store.resume(plan, /*again_disturbed=*/true);
+    store.add_case(sweep, 0, again);
+    store.finish(sweep, "complete", {});
+  }
+  library.open(library.sweep());
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_EQ(library.point(), first);
+  EXPECT_EQ(library.detail()->trial()->status, Status::crashed);
+
+  std::optional<uint32_t> other;
+  for (uint32_t i = 0; i < library.table()->rows.size(); ++i)
+    if (library.table()->rows[i].n == 4) other = i;
+  ASSERT_TRUE(other);
+  library.select_row(*other);
+  ASSERT_TRUE(library.detail());
+  EXPECT_EQ(library.detail()->key, first) << "until the other one has been read";
+  std::filesystem::remove(file.path());
+  jobs.finish();
+  EXPECT_EQ(library.detail(), nullptr) << "it could not be read";
+}
+
+/// Sweeps older than the list's last one are open until their user closes them.
+TEST(ExplorerLibrary, KeepsAnOldSweepOpen) {
+  StoreFile file;
+  const int64_t oldest = store_sweep(file.path(), {"linear"}, {2});
+  {
+    Store store = Store::create(file.path());
+    for (int i = 0; i < 500; ++i) store.begin(stored_plan("later", {}));
+  }
+  Jobs jobs;
+  Library library(jobs, file.path());
+  library.open(oldest);
+  library.refresh();
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_EQ(library.sweep(), oldest);
+  EXPECT_FALSE(library.table()->rows.empty());
+}
+
+TEST_F(ExplorerModels, NetworksAreMeasuredAgainByTheirPreset) {
+  StoreFile file;
+  StoredCases plan = stored_plan("nets", {});
+  plan.command = "workbench sweep 'my nets.json' --threads=1 --seed 7 -n 2";
+  plan.cases.push_back({"net.pt2", "B=2", "f32", "cpu", "default", "forward", 2, {"wide"}});
+  {
+    Store store = Store::create(file.path());
+    const int64_t sweep = store.begin(plan);
+    Case c = shown_case("net.pt2", 2);
+    c.shape = "B=2";
+    store.add_case(sweep, 0, c);
+    store.finish(sweep, "complete", {});
+  }
+  Jobs jobs;
+  Library library(jobs, file.path());
+  library.refresh();
+  ASSERT_TRUE(jobs.finish());
+  library.select_row(0);
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_EQ(library.detail()->command,
+            "./workbench sweep 'my nets.json' --targets net.pt2 -n 2 --strategy net.pt2=s1 --dtype "
+            "f32 --device cpu --mode default --phase forward --budget 1.5 --threads 1 --seed 7");
 }
 
 TEST(ExplorerSamples, HistogramCountsEverySampleOnce) {
