@@ -84,7 +84,9 @@ class ReportCommand : public Command {
     }
     if (!suite_.empty()) write_suite(report);
     if (!written && suite_.empty()) print(report);
-    return complain(against_.check(report, db_, to_stdout));
+    std::vector<Complaint> complaints = against_.check(report, db_, to_stdout);
+    if (against_.fails_on_regression()) complaints.push_back(failed_trials(report));
+    return complain(complaints);
   }
 
  private:
@@ -106,6 +108,7 @@ class ReportCommand : public Command {
             "--svg or --junit",
             format);
     run.by = by_;
+    against_.fails_on_regression();
     bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];

@@ -9,6 +9,7 @@
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
+#include "data/escape.h"
 #include "data/reports/run/run_compare.h"
 #include "data/reports/run/run_report.h"
 #include "data/text.h"
@@ -19,15 +20,18 @@ namespace wide {
 Complaint failed_trials(const SweepReport& report) {
   for (const auto& [ending, code] : {std::pair{Ending::incorrect, 4}, {Ending::failed, 5}}) {
     std::vector<std::string> trials;
+    std::string first;  // target
     for (const Case& c : report.cases)
-      for (const Trial& t : c.trials)
-        if (ending_of(t.status) == ending)
-          trials.push_back(
-              fmt::format("{}/{} n={} {}", c.target, t.strategy, c.n, to_string(t.status)));
+      for (const Trial& t : c.trials) {
+        if (ending_of(t.status) != ending) continue;
+        if (trials.empty()) first = shell_word(c.target);
+        trials.push_back(
+            fmt::format("{}/{} n={} {}", c.target, t.strategy, c.n, to_string(t.status)));
+      }
     if (!trials.empty())
-      return {code, fmt::format("[{}] trials: got {} that failed ({}), expected ok or unsupported; "
-                                "try --targets with one of them",
-                                printable(report.name), trials.size(), listing(trials))};
+      return {code, fmt::format("[{}] trials: got {} incorrect or failed ({}), expected none; try "
+                                "--targets {}",
+                                printable(report.name), trials.size(), listing(trials), first)};
   }
   return {};
 }
@@ -41,6 +45,11 @@ std::vector<Complaint> slower_trials(const SweepReport& report, const SweepRepor
                                  100 * (1 / t.change.high - 1), 100 * (1 / t.change.low - 1)));
   for (const ComparedTrial& t : comparison.trials)
     if (t.disturbed) disturbed.push_back(t.key.text());
+  if (comparison.trials.empty())
+    complaints.push_back(
+        {1, fmt::format("[{}] regression: got no trial that ended in both this sweep "
+                        "and {}, expected some to compare; try the same preset",
+                        printable(report.name), printable(reference.name))});
   if (!slower.empty())
     complaints.push_back(
         {3, fmt::format("[{}] regression: got {} trials slower than in {} ({}), expected at most "
@@ -50,29 +59,33 @@ std::vector<Complaint> slower_trials(const SweepReport& report, const SweepRepor
   if (!disturbed.empty())
     complaints.push_back(
         {1, fmt::format("[{}] regression: got {} trials that other programs disturbed here or in "
-                        "{} ({}), expected a quiet machine; try --resume --again disturbed",
+                        "{} ({}), expected a quiet machine; try workbench sweep PRESET --resume "
+                        "--again disturbed",
                         printable(report.name), disturbed.size(), printable(reference.name),
                         listing(disturbed))});
   return complaints;
 }
 
 void Against::declare(CLI::App& app) {
-  app.add_option("--against", name_, "compare with this reference, or any SWEEP of `report`");
+  app.add_option(
+      "--against", name_,
+      "compare with this reference or any SWEEP of `report`; a training run, with another RUN");
   app.add_option("--fail-on-regression", percent_,
                  "exit with 3 when a trial is SLOWER than there by more than this percentage, with "
                  "1 when other programs disturbed one")
       ->check(not_positive);
 }
 
-void Against::check_halves() const {
+bool Against::fails_on_regression() const {
   if (percent_ > 0 && name_.empty())
     fail(
         "[--fail-on-regression] reference: got none, expected one to compare with; try --against "
         "NAME");
+  return percent_ > 0;
 }
 
 void Against::prepare(const std::string& db) {
-  check_halves();
+  fails_on_regression();
   if (!name_.empty() && !reference_) reference_ = find_sweep(name_, db);
 }
 
@@ -82,17 +95,17 @@ std::vector<Complaint> Against::check(const SweepReport& report, const std::stri
   if (!reference_) return {};
   const Comparison comparison = compare_sweeps(*reference_, report);
   if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));
-  if (!(percent_ > 0)) return {};
+  if (!fails_on_regression()) return {};
   return slower_trials(report, *reference_, comparison, percent_);
 }
 
 std::vector<Complaint> Against::check(const RunReport& run, const std::string& db,
                                       bool quiet) const {
-  check_halves();
+  const bool fails = fails_on_regression();
   if (name_.empty()) return {};
   const RunComparison comparison = compare_runs(find_run(name_, db), run);
   if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));
-  if (!(percent_ > 0) || !comparison.worse_by(percent_)) return {};
+  if (!fails || !comparison.worse_by(percent_)) return {};
   return {{3, worse_line(comparison, percent_)}};
 }
 

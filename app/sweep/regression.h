@@ -9,12 +9,13 @@
 namespace wide {
 
 /// A complaint with exit code 4 if a trial is incorrect, else 5 if one crashed, hung or ran out of
-/// memory; its line names them.
+/// memory; its line names them. Exit code 0 if there is neither.
 Complaint failed_trials(const SweepReport& report);
 
-/// Complaints about `report` from a comparison: exit code 3 with the trials that are SLOWER and
-/// take more than `percent` more time; exit code 1 with the trials that were disturbed, so that
-/// nothing is known.
+/// Complaints for --fail-on-regression: exit code 3 naming the trials that `regressions` returns;
+/// exit code 1 if there is no trial to compare, and naming those whose change is unknown, as other
+/// programs disturbed one of the sweeps. Trials on other hardware are UNCLEAR as well, but cause no
+/// complaint.
 std::vector<Complaint> slower_trials(const SweepReport& report, const SweepReport& reference,
                                      const Comparison& comparison, double percent);
 
@@ -22,20 +23,21 @@ std::vector<Complaint> slower_trials(const SweepReport& report, const SweepRepor
 class Against {
  public:
   void declare(CLI::App& app);
-  /// To be called before the work. Throws Error if only one of the two options is given, or the
-  /// reference does not exist.
+  /// Whether --fail-on-regression is given. Throws Error if --against is not.
+  bool fails_on_regression() const;
+  /// Finds the sweep to compare with. Call it before long work, so that a wrong name fails at once.
+  /// Throws Error as `fails_on_regression` does, and for a sweep that does not exist.
   void prepare(const std::string& db);
   /// Compares, and prints what changed on stdout unless `quiet`. Does nothing without --against;
   /// returns no complaints without --fail-on-regression.
   std::vector<Complaint> check(const SweepReport& report, const std::string& db,
                                bool quiet = false);
-  /// The same of a training run, against another one: as `train --against`.
+  /// The same for a training run: --against names another one, which is read here, not by
+  /// `prepare`.
   std::vector<Complaint> check(const RunReport& run, const std::string& db,
                                bool quiet = false) const;
 
  private:
-  void check_halves() const;
-
   std::string name_;
   double percent_ = -1;
   std::optional<SweepReport> reference_;

@@ -38,9 +38,10 @@ TEST(SweepExitCode, IncorrectBeforeCrashedBeforeOk) {
   EXPECT_EQ(failed_trials(report_with({Status::oom, Status::ok})).exit_code, 5);
   const Complaint both = failed_trials(report_with({Status::timeout, Status::incorrect}));
   EXPECT_EQ(both.exit_code, 4);
-  EXPECT_EQ(both.line,
-            "[mine] trials: got 1 that failed (linear/s2 n=3 incorrect), expected ok or "
-            "unsupported; try --targets with one of them");
+  EXPECT_EQ(
+      both.line,
+      "[mine] trials: got 1 incorrect or failed (linear/s2 n=3 incorrect), expected none; try "
+      "--targets linear");
 }
 
 TEST(SweepExitCode, ADisturbedTrialPassesNothing) {
@@ -54,11 +55,16 @@ TEST(SweepExitCode, ADisturbedTrialPassesNothing) {
   EXPECT_EQ(said[0].exit_code, 1);
   EXPECT_EQ(said[0].line,
             "[mine] regression: got 1 trials that other programs disturbed here or in mine "
-            "(linear/noisy n=3), expected a quiet machine; try --resume --again disturbed");
+            "(linear/noisy n=3), expected a quiet machine; try workbench sweep PRESET --resume "
+            "--again disturbed");
   c.trials.push_back(compared("slow", 0.5, false));
   said = slower_trials(report, reference, c, 10);
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[0].exit_code, 3);
+  c.trials.clear();
+  said = slower_trials(report, reference, c, 10);
+  ASSERT_EQ(said.size(), 1u) << "nothing was compared";
+  EXPECT_EQ(said[0].exit_code, 1);
 }
 
 TEST(SweepExitCode, OneComplaintIsSaidTheOneThatCounts) {
