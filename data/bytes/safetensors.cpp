@@ -18,21 +18,20 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr uint64_t kMaxHeader = 100'000'000;
 
-/// Bytes of a tensor, or false if they do not fit 64 bits or are no whole number.
+/// Computes the bytes of a tensor. False if there are 2^64 bits or more, or if 4-bit or 6-bit
+/// elements do not fill whole bytes.
 bool size_of(const std::vector<int64_t>& shape, int bits, uint64_t* bytes) {
-  uint64_t count = 1;
-  bool empty = false;
-  for (const int64_t size : shape) {
-    if (size == 0) empty = true;
-    if (size && __builtin_mul_overflow(count, static_cast<uint64_t>(size), &count)) return false;
-  }
-  if (__builtin_mul_overflow(count, static_cast<uint64_t>(bits), &count) || count % 8) return false;
-  *bytes = empty ? 0 : count / 8;
-  return true;
+  uint64_t count = static_cast<uint64_t>(bits);
+  *bytes = 0;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+  for (const int64_t size : shape)
+    if (__builtin_mul_overflow(count, static_cast<uint64_t>(size), &count)) return false;
+  *bytes = count / 8;
+  return count % 8 == 0;
 }
 
-/// Reads the header's JSON event by event, without a DOM, which would hide duplicate keys; nesting
-/// is bounded by the format's.
+/// Parses the header with JSON events: a DOM would drop duplicate keys without a word. An object or
+/// array where the format has none is refused, so that nesting cannot grow.
 class Header : public nlohmann::json_sax<nlohmann::json> {
  public:
   Header(const std::string& file, uint64_t buffer) : file_(file), buffer_(buffer) {}
@@ -232,7 +231,7 @@ void check_cover(std::vector<Entry>& entries, uint64_t buffer, const std::string
              fmt::format("{}: it overlaps the tensor before it", at));
     if (e.begin > at)
       refuse(file, "tensor " + printable(e.name), fmt::format("data from byte {}", e.begin),
-             fmt::format("{}: the bytes between belong to no tensor", at));
+             fmt::format("from byte {}, as no tensor has the bytes between", at));
     at = e.end;
   }
   if (at != buffer)
@@ -277,7 +276,8 @@ Index parse(std::string_view bytes, const std::string& file) {
     refuse(file, "header",
            text.empty() ? "nothing" : "'" + printable(text.substr(0, 1)) + "' first", "'{'",
            "check that this is a safetensors file");
-  // The JSON reader would skip both, but headers are padded by spaces only.
+  // The JSON parser accepts a zero byte at the end and any white space, but the format pads with
+  // spaces.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     refuse(file, "header", fmt::format("a zero byte at {}", zero), "JSON padded with spaces");
   if (text.find_last_not_of(' ') != text.find_last_not_of(" \t\r\n"))
@@ -309,7 +309,8 @@ void write(const std::string& path, std::vector<Item> items,
   uint64_t at = 0;
   for (const Item& item : items) {
     uint64_t bytes = 0;
-    WIDE_ASSERT(size_of(item.shape, bits_of(item.dtype), &bytes), "dtype {}", item.dtype);
+    const int bits = bits_of(item.dtype);
+    WIDE_ASSERT(bits > 0 && size_of(item.shape, bits, &bytes), "dtype {}", item.dtype);
     WIDE_ASSERT(!header.contains(item.name), "tensor {} twice", item.name);
     header[item.name] = {
         {"dtype", item.dtype}, {"shape", item.shape}, {"data_offsets", {at, at + bytes}}};

@@ -57,6 +57,7 @@ struct Item {
 
 /// Writes a temporary file and renames it, so that `path` never shows a half-written file.
 /// Order: widest dtype first (keeps all data aligned), then by name; equal input, equal bytes.
+/// Throws Error (exit code 1) if it cannot be written.
 void write(const std::string& path, std::vector<Item> items,
            const std::map<std::string, std::string>& metadata = {});
 

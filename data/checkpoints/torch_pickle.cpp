@@ -353,7 +353,7 @@ std::vector<StoredTensor> Meaning::tensors(const Values& values, Id root,
            values[root].kind == Kind::tensor
                ? "a tensor without a name"
                : fmt::format("{} without tensors", to_string(values[root].kind)),
-           "a state_dict", "torch.save(model.state_dict(), ...)");
+           "a state_dict", "save its weights with torch.save(model.state_dict(), ...)");
   return out;
 }
 

@@ -28,8 +28,8 @@ Json read_all(const std::string& path) {
   std::ifstream file(path);
   if (!file) return Json::object();
   Json all = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!all.is_object() || all.value("schema", 0) != kSchema) return Json::object();
-  return all;
+  return all.is_object() && all.contains("schema") && all["schema"] == kSchema ? all
+                                                                               : Json::object();
 }
 
 std::string key_of(c10::Device device, int threads) {
@@ -47,11 +47,13 @@ bool still_serves(const Json& kept) {
          std::time(nullptr) - kept.value("measured_s", int64_t{0}) < kDisturbedLastsS;
 }
 
-void write_all(const std::string& path, const Json& all) {
+/// Whether the file could be written.
+bool write_all(const std::string& path, const Json& all) {
   try {
     write_file(path, all.dump(1) + "\n");
+    return true;
   } catch (const Error&) {
-    return;  // next time it is measured again
+    return false;
   }
 }
 
@@ -111,18 +113,19 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   if (!again && all.contains(key)) try {
       if (still_serves(all[key])) return peaks_of(all[key]);
     } catch (const Json::exception&) {
-      // Not a file of this program: measures anew and overwrites it.
+      // The entry has another form: measures again and replaces it.
     }
   const LoadWatch watch;
   const Peaks peaks = measure_peaks(device, threads);
   const bool disturbed = watch.other_load() > kDisturbedShare;
-  if (folder.empty()) return peaks;
+  if (in_use().count(key)) in_use()[key] = peaks;
+  if (folder.empty()) return in_use()[key] = peaks;
   places().folder(folder);
   all["schema"] = kSchema;
   all[key] = peaks_json(peaks);
   all[key]["disturbed"] = disturbed;
   all[key]["measured_s"] = static_cast<int64_t>(std::time(nullptr));
-  write_all(path, all);
+  if (!write_all(path, all)) in_use()[key] = peaks;
   return peaks;
 }
 

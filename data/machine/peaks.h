@@ -8,12 +8,13 @@ namespace wide {
 
 /// The machine's peak rates with this many threads (0: all of LibTorch's), measured once and cached
 /// in `peaks.json` by processor, device and number of threads; `again` measures anew. Peaks
-/// disturbed by other programs are used for ten minutes. Without a usable file, each process
-/// measures.
+/// measured while other programs used over 10 % of the cores are kept for ten minutes. If the file
+/// cannot be written, each process measures once.
 Peaks machine_peaks(c10::Device device, int threads, bool again = false);
 
-/// Sets what `machine_peaks` returns in this process from now on. A sweep's workers use it, so that
-/// all of its shares refer to the peaks in its report, even if the cache changes.
+/// Sets what `machine_peaks` returns in this process from now on. The workers of a sweep call it
+/// with the peaks in the sweep's report, so that all shares in that report are relative to the same
+/// peaks, even if the cache file changes meanwhile.
 void use_peaks(c10::Device device, int threads, const Peaks& peaks);
 
 nlohmann::json peaks_json(const Peaks& peaks);

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 
 #include "data/bytes/refuse.h"
@@ -11,24 +10,22 @@
 namespace wide::torch_zip_checkpoint {
 namespace {
 
-/// Whether the archive is a TorchScript module, whose code is compressed, so that `parse` refuses
-/// it. Searches its end, where the names are.
-bool is_script(std::string_view bytes) {
-  constexpr size_t kEnd = 1 << 20;
-  return bytes.substr(bytes.size() - std::min(bytes.size(), kEnd)).find("/constants.pkl") !=
-         std::string_view::npos;
+/// Whether the archive is a TorchScript module, whose code is compressed.
+bool is_script(std::string_view bytes, const std::string& file) {
+  const zip::Index index = zip::parse(bytes, file, zip::Compressed::taken);
+  return index.find(index.folder() + "constants.pkl") != nullptr;
 }
 
 CheckpointIndex parse(std::string_view bytes, const std::string& file) {
-  if (is_script(bytes))
+  if (is_script(bytes, file))
     refuse(file, "checkpoint", "a TorchScript module", "a state_dict",
-           "torch.save(module.state_dict(), ...)");
+           "save its weights with torch.save(model.state_dict(), ...)");
   const zip::Index index = zip::parse(bytes, file);
   const std::string folder = index.folder();
   const zip::Entry* pickled = index.find(folder + "data.pkl");
   if (!pickled)
     refuse(file, "checkpoint", "a zip archive without data.pkl", "what torch.save writes",
-           "torch.save(model.state_dict(), ...)");
+           "save its weights with torch.save(model.state_dict(), ...)");
   zip::check_crc(bytes, *pickled, file);
 
   bool big_endian = false;

@@ -50,6 +50,9 @@ TEST(Safetensors, ReadsWhatTheFormatAllows) {
   EXPECT_EQ(index.metadata.at("format"), "pt");
   EXPECT_EQ(index.find("c"), nullptr);
   EXPECT_TRUE(parse(file_of("{}"), "w").entries.empty());
+  for (const char* shape : {"[0]", "[3,0]", "[0,1099511627776,1099511627776]"})
+    for (const char* dtype : {"F4", "F6_E2M3", "F32"})
+      EXPECT_EQ(refused_header("{" + entry("a", dtype, shape, "[0,0]") + "}"), "") << shape;
 }
 
 TEST(Safetensors, RefusesBadLengths) {
@@ -165,8 +168,8 @@ TEST(Safetensors, RefusesOverlapsAndHoles) {
   EXPECT_EQ(refused_header("{" + entry("a", "F32", "[1]", "[0,4]") + "," +
                                entry("b", "F32", "[1]", "[8,12]") + "}",
                            12),
-            "[w.safetensors] tensor b: got data from byte 8, expected 4: the bytes between belong "
-            "to no tensor" +
+            "[w.safetensors] tensor b: got data from byte 8, expected from byte 4, as no tensor "
+            "has the bytes between" +
                 again);
   EXPECT_EQ(refused_header("{" + entry("a", "F32", "[1]", "[0,4]") + "}", 5),
             "[w.safetensors] data: got 5 bytes, expected 4: the rest belongs to no tensor" + again);
@@ -201,7 +204,8 @@ TEST(Safetensors, MissingFilesAndFoldersAreNamed) {
   const Scratch scratch;
   EXPECT_EQ(error_of([&] { load_tensors(scratch.path().string()); }),
             "[" + scratch.path().string() +
-                "] file: got something else, expected a regular file; try to check the path");
+                "] file: got a folder, pipe or device, expected a regular file; try to give the "
+                "path of a file");
 }
 
 TEST(SafetensorsPython, PythonReadsWhatWeWrite) {

@@ -115,6 +115,18 @@ TEST(TorchCheckpoint, ReadsWhatTorchWrote) {
   EXPECT_EQ(weight->nested, std::string("nested.model.").size());
 }
 
+TEST(TorchCheckpoint, TensorsMayHoldAnyBytes) {
+  const Scratch scratch;
+  python(scratch.path(), R"(
+import torch
+text = b"archive/constants.pkl"
+torch.save({"w": torch.frombuffer(bytearray(text), dtype=torch.uint8)}, "w.pt")
+)");
+  const CheckpointFile file(scratch / "w.pt");
+  ASSERT_EQ(file.tensors().size(), 1u);
+  EXPECT_EQ(file.tensor(0).numel(), 21);
+}
+
 TEST(TorchCheckpoint, RunsNothingAndSaysWhatItRefused) {
   const Scratch scratch;
   python(scratch.path(), R"py(
@@ -148,7 +160,7 @@ torch.jit.script(torch.nn.Linear(2, 2)).save("script.pt")
       ", expected tensors, OrderedDict and plain containers (nothing in it is run); try to save "
       "model.state_dict() alone";
   const std::string state_dict =
-      ", expected a state_dict; try to torch.save(model.state_dict(), ...)";
+      ", expected a state_dict; try to save its weights with torch.save(model.state_dict(), ...)";
   for (const char* layout : {".pt", "_legacy.pt"}) {
     for (const auto& [file, got] :
          std::map<std::string, std::string>{{"system", "posix.system"},
@@ -169,7 +181,7 @@ torch.jit.script(torch.nn.Linear(2, 2)).save("script.pt")
   EXPECT_FALSE(std::filesystem::exists(scratch / "ran"));
   EXPECT_EQ(refused("script.pt"),
             "[script.pt] checkpoint: got a TorchScript module, expected a state_dict; try to "
-            "torch.save(module.state_dict(), ...)");
+            "save its weights with torch.save(model.state_dict(), ...)");
   std::string tar(1024, '\0');
   tar.replace(257, 5, "ustar");
   write_text(scratch / "old.pt", tar);

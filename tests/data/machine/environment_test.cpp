@@ -178,8 +178,13 @@ TEST(MachinePeaks, AreKeptUntilMeasuredAgain) {
   write_text(file, kept_there.dump());
   EXPECT_LT(machine_peaks(c10::kCPU, 1).step_ns, 1e9);
 
-  write_text(file, "{\"schema\": 1, broken");
-  EXPECT_GT(machine_peaks(c10::kCPU, 1).step_ns, 0);  // measured over a broken file
+  for (const char* broken : {"{\"schema\": 1, broken", "{\"schema\": \"x\"}", "[]"}) {
+    write_text(file, broken);
+    EXPECT_GT(machine_peaks(c10::kCPU, 1).step_ns, 0) << broken;  // measured over it
+  }
+  setenv("XDG_CACHE_HOME", "/proc/none", 1);
+  const double once = machine_peaks(c10::kCPU, 2).step_ns;
+  EXPECT_EQ(machine_peaks(c10::kCPU, 2).step_ns, once) << "where no file can be written";
   if (before)
     setenv("XDG_CACHE_HOME", kept.c_str(), 1);
   else
