@@ -1,7 +1,7 @@
 // mlp_embedder: y = W2 silu(W1 x + b1) + b2
-// shapes: x [N,B,D], W1 [N,H,D], W2 [N,O,H] -> y [N,B,O]   (H = 4 D, O = D unless said)
-// source: FLUX, MLPEmbedder. Its linear layers are claimed by linear; the engine's own GEMM
-// computes the activation in its epilogue.
+// shapes: x [N,B,D], W1 [N,H,D], W2 [N,O,H] -> y [N,B,O]   (by default H = 4 D and O = D)
+// source: FLUX, MLPEmbedder. It has no strategies of its own: `linear` recognises both aten::linear
+// calls, and its strategy `packed` applies SiLU within the GEMM.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"

@@ -49,7 +49,7 @@ GlRenderer::GlRenderer() {
   const bool recent = imgl3wInit() == GL3W_OK;
   const GLubyte* text = glGetString ? glGetString(GL_VERSION) : nullptr;
   const std::string version = text ? reinterpret_cast<const char*>(text) : "no context";
-  while (text && glGetError() != 0) {  // older versions do not know the query of a version
+  while (text && glGetError() != 0) {  // of the query in imgl3wInit, before OpenGL 3.0
   }
   if (!recent)
     throw Error(fmt::format("[explorer] OpenGL: got {}, expected 3.0 or newer; try "
@@ -63,8 +63,9 @@ GlRenderer::~GlRenderer() {
     ImGui_ImplOpenGL3_Shutdown();
 }
 
-/// Uploads new images of this frame as textures, and puts their numbers into the draw commands.
-/// Returns the replaced ids. Deletes textures that this frame does not use.
+/// Uploads the images that are new in this frame, and sets their OpenGL textures in the draw
+/// commands. Returns these commands with their former ids, which `draw` restores. Deletes unused
+/// textures.
 std::vector<std::pair<ImDrawCmd*, ImTextureID>> GlRenderer::take_images(ImDrawData* data) {
   std::vector<std::pair<ImDrawCmd*, ImTextureID>> changed;
   std::set<uint64_t> seen;
@@ -100,7 +101,7 @@ void GlRenderer::draw(ImDrawData* data, int fonts, const ImVec4& background) {
     ImGui_ImplOpenGL3_NewFrame();  // creates OpenGL objects if there are none
     if (fonts_ >= 0) ImGui_ImplOpenGL3_CreateFontsTexture();
     fonts_ = fonts;
-    // Sets the fonts' texture, whose number was unknown when the draw data was recorded.
+    // The draw data was recorded before the font texture existed: sets it now.
     for (int i = 0; i < data->CmdListsCount; ++i)
       for (ImDrawCmd& command : data->CmdLists[i]->CmdBuffer)
         if (!image_of(command.TextureId)) command.TextureId = ImGui::GetIO().Fonts->TexID;

@@ -31,10 +31,13 @@ class SharedLibrary {
 /// ImGui's OpenGL 3 renderer for the current context.
 class GlRenderer {
  public:
-  /// Throws Error with exit code 6 if the context is older than OpenGL 3.0.
+  /// Throws Error with exit code 6 if libGL.so.1 is missing, or if there is no current context or
+  /// one older than OpenGL 3.0.
   GlRenderer();
   ~GlRenderer();
+  /// Draws one frame. `fonts`: a version that changes with the font atlas.
   void draw(ImDrawData* data, int fonts, const ImVec4& background);
+  /// The pixels of the frame that `draw` has made, top row first.
   Pixels read(int width, int height);
   int errors() const { return errors_; }
 

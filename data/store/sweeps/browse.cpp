@@ -9,8 +9,8 @@
 namespace wide {
 namespace {
 
-/// A column of a query and the field of TrialRow that it fills; a text is stored as a word's
-/// number.
+/// A column of a query and the field of TrialRow that it fills. A field of type int32_t is always a
+/// text: it gets the number of the word. Use int64_t for a number.
 struct RowColumn {
   const char* sql;
   std::variant<int32_t TrialRow::*, int64_t TrialRow::*, double TrialRow::*, float TrialRow::*,
@@ -36,7 +36,7 @@ const RowColumns kTrialColumns{{"t.id", &TrialRow::trial},
                                {"t.vs_best", &TrialRow::vs_best},
                                {"t.vs_best_low", &TrialRow::vs_best_low},
                                {"t.vs_best_high", &TrialRow::vs_best_high},
-                               {"nullif(t.vs_loop, 0)", &TrialRow::vs_loop},
+                               {"nullif(t.vs_loop, 0)", &TrialRow::vs_loop},  // 0: not timed
                                {"t.vs_loop_low", &TrialRow::vs_loop_low},
                                {"t.vs_loop_high", &TrialRow::vs_loop_high},
                                {"c.max_rel", &TrialRow::max_rel},
@@ -66,7 +66,7 @@ class RowQuery : public Query {
            int64_t sweep)
       : Query(connection, select(lists) + rest, sweep), lists_(std::move(lists)) {}
 
-  /// Fills a row; returns the index of the first column behind those of the lists.
+  /// Fills a row. Returns the index of the next column, the first that `rest` selects.
   int fill(TrialRow* row, Words* words) {
     int column = 0;
     for (const RowColumns* list : lists_)
@@ -152,7 +152,7 @@ void add_baselines(Connection& connection, const std::map<int64_t, TrialRow>& ca
       });
 }
 
-/// Adds baselines that were known not to run.
+/// Adds the baselines that were not timed, with the reason.
 void add_missing(Connection& connection, const std::map<int64_t, TrialRow>& cases,
                  TrialTable* table) {
   add_rows(RowQuery(connection, {&kCaseId, &kMissingColumns},
@@ -162,7 +162,8 @@ void add_missing(Connection& connection, const std::map<int64_t, TrialRow>& case
            cases, table, [](TrialRow* row) { row->baseline = true; });
 }
 
-/// Adds the trials of the case that was running when its process died.
+/// Adds the trials of the cases that were running when the sweep's process died. Their case_id is
+/// 0, since the store has no result of theirs to load.
 void add_interrupted_rows(Connection& connection, TrialTable* table) {
   RowQuery query(connection, {&kCaseColumns},
                  ", strategies FROM \"case\" AS k WHERE sweep = ? AND state = 'running' ORDER BY "

@@ -56,7 +56,8 @@ struct TrialRow {
   double needed_bytes = kNone;  // by estimate, for trials that did not fit into memory
 };
 
-/// All rows of one sweep, in the order of its cases: trials, baselines, baselines left out.
+/// The rows of one sweep: first all trials, then all baselines, then all baselines that did not
+/// run, each in the order of the cases; last the trials of cases that were interrupted.
 struct TrialTable {
   int64_t sweep = 0;
   Words words;
@@ -65,7 +66,8 @@ struct TrialTable {
   const std::string& word(int32_t number) const { return words[number]; }
 };
 
-/// Works inside the transaction that `Store` has opened.
+/// Works inside the transaction that `Store` has opened. `Connection::read` makes one Error (exit
+/// code 1) of SQLite's exceptions and JSON's.
 TrialTable read_trial_table(Connection& connection, int64_t sweep);
 
 }  // namespace wide

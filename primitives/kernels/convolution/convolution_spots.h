@@ -15,16 +15,17 @@ struct Layer {
   int64_t tap_count = 0, channels = 0, channel_pitch = 0;
   int64_t filters = 0;
   bool relu = false;             // keeps NaN, as relu does
-  std::vector<int64_t> offsets;  // for each result, where its taps' offsets start in an image
+  std::vector<int64_t> offsets;  // by result: start in the image, to which Tap::input is added
 };
 
-/// Whether this machine's vectors are long enough, and this takes less time than `runs` runs of
-/// convolution_tile::kPositions results.
+/// Whether the CPU has AVX-512, and `compute` is estimated to take less time than convolution_tile,
+/// which computes the same results in `runs` runs of kPositions each.
 bool worth_it(int64_t results, int64_t filters, int64_t channels, int64_t runs);
 
-/// out[filter * results + i] = bias[filter] + sum over taps and channels c of
-///   filters[tap + c * kFilters + filter] * image[offsets[i] + tap + c * channel_pitch],
-/// filters in blocks of kFilters as in convolution_tile::Tile, `block_floats` apart. No bias: 0.
+/// out[f * results + i] = bias[f] + the sum over taps t and channels c of
+///   filters[t.filters + c * kFilters + f] * image[offsets[i] + t.input + c * channel_pitch]
+/// for the first kFilters filters; the next kFilters lie `block_floats` further. `bias` may be
+/// null. Call it only if `worth_it` returned true: without AVX-512 `out` is not computed.
 void compute(const Layer& layer, const float* image, const float* filters, int64_t block_floats,
              const float* bias, float* out);
 
