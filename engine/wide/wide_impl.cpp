@@ -318,6 +318,28 @@ void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
   }
 }
 
+void WideModel::Impl::record_for_gradients(Signature& s, const Ensemble& e) {
+  if (s.for_gradients) return;
+  s.for_gradients = record_single(s.network, e, /*grad=*/true);
+  for (const Update& u : s.for_gradients->updates)
+    if (std::find(s.changed.begin(), s.changed.end(), s.for_gradients->bound_at(u.target)) ==
+        s.changed.end())
+      throw Unsupported(reason("backward", s.for_gradients->value(u.target).name,
+                               "a change in grad mode alone", "the same in both modes",
+                               "torch.no_grad()"));
+}
+
+bool WideModel::Impl::branches_on_gradients(Signature& s) {
+  try {
+    const Apart apart(options.threads);
+    const CastStateGuard casts(s.casts);
+    record_for_gradients(s, ensemble(s.network, s.inputs));
+    return s.for_gradients->text() != s.single.text();
+  } catch (const std::exception&) {
+    return false;  // a backward pass says why there are no gradients
+  }
+}
+
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
                                                              const std::vector<bool>& of,
                                                              const std::vector<bool>& outputs) {
@@ -331,15 +353,7 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
   std::vector<size_t> wanted;
   for (size_t k = 0; k < of.size(); ++k)
     if (of[k]) wanted.push_back(places[k]);
-  if (!s.for_gradients) {
-    s.for_gradients = record_single(s.network, e, /*grad=*/true);
-    for (const Update& u : s.for_gradients->updates)
-      if (std::find(s.changed.begin(), s.changed.end(), s.for_gradients->bound_at(u.target)) ==
-          s.changed.end())
-        throw Unsupported(reason("backward", s.for_gradients->value(u.target).name,
-                                 "a change in grad mode alone", "the same in both modes",
-                                 "torch.no_grad()"));
-  }
+  record_for_gradients(s, e);
   CompileOptions o = compile_options(e.device());
   if (const Signature* other = like(s, true)) o.like = other->gradients.begin()->second->choices;
   ++programs_compiled;
@@ -354,21 +368,27 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients(const Tensors& inputs,
                                                           const std::vector<bool>& of,
                                                           const std::vector<bool>& outputs) {
   const at::NoGradGuard no_grad;
-  return gradients_of(known(inputs), of, outputs);
+  Signature& s = known(inputs);
+  hold(s, inputs);
+  return gradients_of(s, of, outputs);
+}
+
+void WideModel::Impl::hold(Signature& s, const Tensors& inputs) {
+  for (size_t k = 0; k < inputs.size(); ++k) s.inputs[k] = inputs[k].detach();
+  if (s.model) s.model->hold(arguments(s, s.inputs));
 }
 
 Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::vector<bool> of,
                                                   const std::vector<bool>& outputs, bool at_once) {
   const at::NoGradGuard no_grad;
   Signature& s = known(inputs);
-  for (size_t k = 0; k < inputs.size(); ++k) s.inputs[k] = inputs[k].detach();
-  if (s.model) s.model->hold(arguments(s, s.inputs));
+  hold(s, inputs);
   Differentiable made;
   made.places = places_of(s.network);
   made.weights = weights;
   of.resize(made.places.size(), false);
   made.repeatable = !s.network.random && s.changed.empty();
-  if (!at_once && made.repeatable) {
+  if (!at_once && made.repeatable && !branches_on_gradients(s)) {
     made.outputs = run(inputs, &made.changed);
     return made;
   }
@@ -452,8 +472,11 @@ Signature& WideModel::Impl::last() {
   if (compiled.empty())
     fail("[{}] program: got no call yet, expected one; try run or a sample", "wide");
   const at::NoGradGuard no_grad;
-  if (!compiled.front().model) compile_model(compiled.front());
-  return compiled.front();
+  Signature& s = compiled.front();
+  for (size_t k = 0; k < s.inputs.size(); ++k)  // its caller may have freed them
+    check_values(s.inputs[k], [&] { return "input " + input_name(k); });
+  if (!s.model) compile_model(s);
+  return s;
 }
 
 }  // namespace wide

@@ -73,6 +73,15 @@ struct WideModel::Impl {
   Signature& known(const Tensors& inputs);
   Signature make(const std::string& key, const Tensors& inputs);
   void compile_model(Signature& s);
+  /// Keeps these inputs, not copied, as the last ones.
+  void hold(Signature& s, const Tensors& inputs);
+  /// Records Program(1) in grad mode. Throws Unsupported where it changes other tensors than
+  /// without.
+  void record_for_gradients(Signature& s, const Ensemble& e);
+  /// Whether forward calls other operators in grad mode, as a branch on torch.is_grad_enabled()
+  /// makes it do: then a forward pass that needs gradients may not run the program recorded
+  /// without.
+  bool branches_on_gradients(Signature& s);
   /// Another size with the same calls, not far larger or smaller; nullptr: none.
   const Signature* like(const Signature& s, bool gradients) const;
   std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of,

@@ -216,10 +216,14 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   if (weights.empty()) all.insert(all.end(), made.weights.begin(), made.weights.end());
   node->inputs = inputs.size();
   node->model = made.gradients;
-  const bool several = std::count_if(outputs.begin(), outputs.end(),
-                                     [](const wide::Tensor& t) { return t.requires_grad(); }) > 1;
-  // Which of several outputs a loss uses is known only then: all has to be there for another pass.
-  node->repeatable = made.repeatable && (!node->model || several);
+  const auto differentiable = std::count_if(
+      outputs.begin(), outputs.end(), [](const wide::Tensor& t) { return t.requires_grad(); });
+  // Which of several outputs a loss uses is known only then, and the model may have been made for
+  // others: all has to be there for another pass.
+  bool for_it = node->model != nullptr;
+  for (size_t k = 0; for_it && k < outputs.size(); ++k)
+    for_it = !outputs[k].requires_grad() || node->model->takes(k);
+  node->repeatable = made.repeatable && (!for_it || differentiable > 1);
   std::vector<bool> replaced(all.size(),
                              false);  // which tensors the caller replaces after this call
   for (const auto& [weight, value] : *changed) replaced[inputs.size() + weight] = true;

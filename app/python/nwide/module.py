@@ -191,7 +191,7 @@ class WideModule(nn.Module):
                 take(changed)
         except Exception as error:
             raise placed(error, recorder) from error
-        return recorder.form_of(tensors, dims).build(outputs)
+        return recorder.form_of(tensors, dims, outputs).build(outputs)
 
     def _take(self, changed):
         for k, value in changed:

@@ -228,7 +228,8 @@ class Recorder:
     def __init__(self, model, arguments, exporting=False):
         self.model, self.arguments, self.exporting = model, arguments.bare(), exporting
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
-        self.results = {}  # form of the results, by the inputs' shapes
+        self.results = {}  # form of the results, by `_kind` of the inputs
+        self.only = None  # that form, if it is the same for all
         self.place, self.printed = "", False  # where the last call failed, and whether it was printing a tensor
         self.counted = ""  # the name of a number or text attribute that a call changed
         self.user = None  # a key of the wide module that called the program last
@@ -261,7 +262,10 @@ class Recorder:
         if left:
             fail(left, "state", "a tensor that forward keeps outside its buffers", "one that it returns",
                  "register_buffer")
-        self.results[tuple(t.shape for t in tensors)] = results.bare()
+        form = self.only = results.bare()
+        self.results[_kind(tensors, torch.is_grad_enabled())] = form
+        if not all(form.same(other) for other in self.results.values()):
+            self.only = None
         return results.tensors
 
     def _refuse_backward_hooks(self):
@@ -309,11 +313,18 @@ class Recorder:
                         del own[name]
         return found
 
-    def form_of(self, tensors, dims):
+    def form_of(self, tensors, dims, outputs):
         """The form of the results for such inputs of all models."""
-        if len(self.results) == 1:
-            return next(iter(self.results.values()))
-        return self.results[tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))]
+        if self.only:
+            return self.only
+        one = [t if d is None else t[0] for t, d in zip(tensors, dims)]
+        grad = _kind(one, any(t.requires_grad for t in outputs))
+        return self.results[grad if grad in self.results else _kind(one, False)]
+
+
+def _kind(tensors, grad):
+    """What recordings of one model may differ by, besides the arguments' form: sizes, dtypes, whether gradients are on."""
+    return (grad, *((t.shape, t.dtype) for t in tensors))
 
 
 def _said(value):

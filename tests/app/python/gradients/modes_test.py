@@ -1,0 +1,179 @@
+"""Forward passes that depend on grad mode or dtypes, heads that are trained in turns, and inputs that change between passes."""
+
+import copy
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.a, self.b = nn.Linear(4, 7), nn.Linear(7, 3), nn.Linear(7, 2)
+
+    def forward(self, x):
+        h = torch.tanh(self.body(x))
+        return self.a(h), self.b(h)
+
+
+class Attributed(nn.Module):
+    """Its second output depends on no parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = torch.softmax(x, -1)
+        return self.layer(h), h
+
+
+class Branching(nn.Module):
+    """Computes and returns something else in grad mode."""
+
+    def __init__(self, several):
+        super().__init__()
+        self.layer, self.several = nn.Linear(4, 3), several
+
+    def forward(self, x):
+        h = self.layer(x)
+        if not torch.is_grad_enabled():
+            return 2 * h
+        return (h, h.mean(-1)) if self.several else h
+
+
+class Tokens(nn.Module):
+    """Takes numbers of tokens, or their embeddings."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.layer = nn.Embedding(11, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        if x.dtype == torch.long:
+            return {"ids": self.layer(self.embedding(x)), "kind": "ids"}
+        return {"floats": self.layer(x), "kind": "floats"}
+
+
+def gradients(module):
+    return {name: None if p.grad is None else p.grad.clone() for name, p in module.named_parameters()}
+
+
+class Modes(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def assert_gradients(self, wide, models):
+        own = [gradients(model) for model in models]
+        for name, got in gradients(wide).items():
+            if own[0][name] is None:
+                self.assertIsNone(got, name)
+            else:
+                torch.testing.assert_close(got, torch.stack([g[name] for g in own]), msg=name)
+
+    def test_heads_are_trained_in_turns(self):
+        models, x = [Heads() for _ in range(3)], torch.randn(3, 5, 4)
+        wide = nw.compile(models)
+        for head in ("a", "b", "a"):
+            for module in (wide, *models):
+                module.zero_grad()
+                for name, p in module.named_parameters():
+                    p.requires_grad_(name.startswith(f"{head}."))
+            k = "ab".index(head)
+            wide(x)[k].pow(2).sum().backward()
+            for model, own in zip(models, x):
+                model(own)[k].pow(2).sum().backward()
+            self.assert_gradients(wide, models)
+
+    def test_an_output_without_parameters_is_asked_first(self):
+        models, x = [Attributed() for _ in range(3)], torch.randn(3, 5, 4)
+        wide = nw.compile(models)
+        asked, own = x.clone().requires_grad_(), x.clone().requires_grad_()
+        wide(asked)[1].pow(2).sum().backward()
+        sum(model(i)[1].pow(2).sum() for model, i in zip(models, own)).backward()
+        torch.testing.assert_close(asked.grad, own.grad)
+        wide(x)[0].pow(2).sum().backward()
+        for model, i in zip(models, x):
+            model(i)[0].pow(2).sum().backward()
+        self.assert_gradients(wide, models)
+
+    def test_branches_on_grad_mode_are_those_of_the_mode(self):
+        for several in (False, True):
+            models, x = [Branching(several) for _ in range(3)], torch.randn(3, 5, 4)
+            wide = nw.compile(models)
+            for _ in range(2):
+                for module in (wide, *models):
+                    module.zero_grad()
+                got, own = wide(x), [model(i) for model, i in zip(models, x)]
+                self.assertIs(type(got), type(own[0]))
+                got, own = (got, own) if several else ((got,), [(o,) for o in own])
+                for g, *o in zip(got, *own):
+                    torch.testing.assert_close(g, torch.stack(o))
+                sum(g.pow(2).sum() for g in got).backward()
+                sum(t.pow(2).sum() for o in own for t in o).backward()
+                self.assert_gradients(wide, models)
+                with torch.no_grad():
+                    torch.testing.assert_close(wide(x), torch.stack([model(i) for model, i in zip(models, x)]))
+
+    def test_results_have_the_form_of_their_dtype(self):
+        models = [Tokens() for _ in range(3)]
+        wide = nw.compile(models)
+        ids, floats = torch.randint(11, (3, 5, 4)), torch.randn(3, 5, 4)
+        for x in (floats, ids, floats, ids):
+            got, own = wide(x), [model(i) for model, i in zip(models, x)]
+            self.assertEqual((list(got), got["kind"]), (list(own[0]), own[0]["kind"]))
+            torch.testing.assert_close(got[got["kind"]], torch.stack([o[got["kind"]] for o in own]))
+
+    def test_a_pass_is_compiled_with_its_own_inputs(self):
+        models = [nn.Sequential(nn.Embedding(11, 6), nn.Linear(6, 3)) for _ in range(3)]
+        wide = nw.compile(models)
+        first, second = torch.randint(11, (3, 4, 5)), torch.randint(11, (3, 4, 5))
+        y = wide(first)
+        wide(second)
+        second.fill_(-1)
+        y.sum().backward()
+        for model, i in zip(models, first):
+            model(i).sum().backward()
+        self.assert_gradients(wide, models)
+
+    def test_inputs_whose_memory_was_freed_are_named(self):
+        wide, x = nw.compile([nn.Linear(4, 3) for _ in range(3)]), torch.randn(3, 5, 4)
+        wide(x).sum().backward()
+        x.untyped_storage().resize_(0)
+        for of in (wide.validate, wide.explain):
+            with self.assertRaisesRegex(nw.Error, r"input .*: got memory that was freed"):
+                of()
+
+    def test_group_norms_keep_digits_of_values_far_from_0(self):
+        def net():
+            made = nn.Sequential(nn.Conv2d(6, 8, 3, stride=2), nn.GroupNorm(2, 8))
+            with torch.no_grad():
+                made[0].bias.add_(300)
+            return made
+
+        models, x = [net() for _ in range(6)], torch.randn(6, 5, 6, 9, 9)
+        exact = [copy.deepcopy(model).double() for model in models]
+        wide = nw.compile(models)
+        y, weight = wide(x), torch.randn(6, 5, 8, 4, 4)
+        want = torch.stack([model(i.double()) for model, i in zip(exact, x)])
+        (y * weight).sum().backward()
+        (want * weight).sum().backward()
+        self.assertLess((y - want).abs().max() / want.abs().max(), 1e-3)  # of separate models: 1e-4
+        got = wide.get_parameter("0.weight").grad
+        want = torch.stack([model[0].weight.grad for model in exact])
+        self.assertLess((got - want).abs().max() / want.abs().max(), 1e-3)
+
+
+if __name__ == "__main__":
+    unittest.main()
