@@ -318,7 +318,7 @@ class Window(unittest.TestCase):
             click Speedup
             await-long complete: 1 cases
             settle
-            expect aborts at N=3 is not drawn: crashed
+            await aborts at N=3 is not drawn: crashed
             click incorrect wrong N=3
             settle
             expect incorrect
