@@ -52,7 +52,16 @@ class Form:
         return self.spec == other.spec and self.key()[1] == other.key()[1]
 
 
-def _hashable(value):
+def _hashable(value, inside=False):
+    """A key of an argument's value: equal for what forward may take for the same. `inside`: of an object's attribute."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray) and not value.dtype.hasobject:
+        return value.shape, str(value.dtype), value.tobytes()
+    if isinstance(value, (float, complex)):
+        return repr(value)  # tells 0.0 from -0.0; NaN is itself
+    if not inside and type(value).__hash__ is object.__hash__ and not callable(value):
+        # Equal to itself alone, even after its attributes have changed.
+        return id(value), tuple((name, type(own), _hashable(own, True)) for name, own in getattr(value, "__dict__", {}).items())
     try:
         hash(value)
         return value

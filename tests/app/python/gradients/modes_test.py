@@ -1,4 +1,5 @@
-"""Forward passes that depend on grad mode or dtypes, heads that are trained in turns, and inputs that change between passes."""
+"""Forward passes that depend on grad mode, dtypes or other arguments, heads that are trained in turns, and inputs that change
+between passes."""
 
 import copy
 import os
@@ -11,6 +12,7 @@ package.enter()
 
 import unittest  # noqa: E402
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -64,6 +66,21 @@ class Tokens(nn.Module):
         if x.dtype == torch.long:
             return {"ids": self.layer(self.embedding(x)), "kind": "ids"}
         return {"floats": self.layer(x), "kind": "floats"}
+
+
+class Config:
+    scale = 2.0
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x, by):
+        if isinstance(by, float):
+            return self.layer(x) * (-1 if str(by).startswith("-") else 1)
+        return self.layer(x) * float(getattr(by, "scale", 0) or by.sum())
 
 
 def gradients(module):
@@ -134,6 +151,19 @@ class Modes(unittest.TestCase):
             got, own = wide(x), [model(i) for model, i in zip(models, x)]
             self.assertEqual((list(got), got["kind"]), (list(own[0]), own[0]["kind"]))
             torch.testing.assert_close(got[got["kind"]], torch.stack([o[got["kind"]] for o in own]))
+
+    def test_arguments_are_told_apart_by_all_that_they_hold(self):
+        models, x = [Scaled() for _ in range(3)], torch.randn(3, 5, 4)
+        wide = nw.compile(models)
+        ones = np.ones(2000)
+        odd = ones.copy()
+        odd[1000:1500] = 100
+        config = Config()
+        for by in (ones, odd, np.array([1.0]), np.array([1.00001]), 0.0, -0.0, config, config):
+            with self.subTest(by=by):
+                torch.testing.assert_close(wide(x, by), torch.stack([model(i, by) for model, i in zip(models, x)]), rtol=1e-6, atol=1e-6)
+            if by is config:
+                config.scale = 6.0  # set on the object alone
 
     def test_a_pass_is_compiled_with_its_own_inputs(self):
         models = [nn.Sequential(nn.Embedding(11, 6), nn.Linear(6, 3)) for _ in range(3)]
