@@ -330,14 +330,16 @@ void WideModel::Impl::record_for_gradients(Signature& s, const Ensemble& e) {
 }
 
 bool WideModel::Impl::branches_on_gradients(Signature& s) {
+  if (s.branches) return *s.branches;
+  s.branches = false;
   try {
     const Apart apart(options.threads);
     const CastStateGuard casts(s.casts);
     record_for_gradients(s, ensemble(s.network, s.inputs));
-    return s.for_gradients->text() != s.single.text();
-  } catch (const std::exception&) {
-    return false;  // a backward pass says why there are no gradients
+    s.branches = s.for_gradients->text() != s.single.text();
+  } catch (const std::exception&) {  // a backward pass says why there are no gradients
   }
+  return *s.branches;
 }
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,

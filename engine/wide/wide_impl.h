@@ -21,6 +21,7 @@ struct Signature {
   Tensors inputs;
   int64_t weights = 0;                   // version of the weights it has
   std::optional<Program> for_gradients;  // Program(1) recorded with `grad`
+  std::optional<bool> branches;          // `branches_on_gradients`, once known
   /// By the tensors that get gradients and the outputs that have cotangents (empty: all).
   std::map<std::pair<std::vector<bool>, std::vector<bool>>, std::shared_ptr<GradientModel>>
       gradients;

@@ -11,12 +11,14 @@ import package  # noqa: E402
 package.enter()
 
 import unittest  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
+from nwide import recording  # noqa: E402
 
 
 class Heads(nn.Module):
@@ -66,6 +68,13 @@ class Tokens(nn.Module):
         if x.dtype == torch.long:
             return {"ids": self.layer(self.embedding(x)), "kind": "ids"}
         return {"floats": self.layer(x), "kind": "floats"}
+
+
+class Hooked(nn.Module):
+    def forward(self, x):
+        if torch.is_grad_enabled():
+            raise ValueError("no gradients here")
+        return x
 
 
 class Config:
@@ -142,6 +151,28 @@ class Modes(unittest.TestCase):
                 self.assert_gradients(wide, models)
                 with torch.no_grad():
                     torch.testing.assert_close(wide(x), torch.stack([model(i) for model, i in zip(models, x)]))
+
+    def test_later_calls_without_a_backward_pass_record_nothing(self):
+        x = torch.randn(3, 5, 4)
+        recorded, own = [], recording.Recorder.__call__
+
+        def counted(recorder, tensors):
+            recorded.append(torch.is_grad_enabled())
+            return own(recorder, tensors)
+
+        for several in (False, True):  # the second one cannot be differentiated
+            model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+            if several:
+                model.append(Hooked())
+            wide = nw.compile([copy.deepcopy(model) for _ in range(3)])
+            with mock.patch.object(recording.Recorder, "__call__", counted):
+                wide(x)
+                first = len(recorded)
+                self.assertGreater(first, 0)
+                for _ in range(3):
+                    wide(x)
+            self.assertEqual(len(recorded), first)
+            recorded.clear()
 
     def test_results_have_the_form_of_their_dtype(self):
         models = [Tokens() for _ in range(3)]
