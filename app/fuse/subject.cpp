@@ -93,6 +93,14 @@ Subject::Subject(const SubjectOptions& options)
 
   read_inputs(options);
   if (file_ && inputs_.empty()) use_samples(*file_);
+  if (file_) {  // files of inputs have an order of their own
+    const std::vector<std::string> names = file_->input_names();
+    const auto place = [&](const Input& input) {
+      return std::find(names.begin(), names.end(), input.spec.name);
+    };
+    std::stable_sort(inputs_.begin(), inputs_.end(),
+                     [&](const Input& a, const Input& b) { return place(a) < place(b); });
+  }
   if (file_) {
     std::vector<TensorSpec> specs;
     for (const Input& input : inputs_) specs.push_back(input.spec);

@@ -294,6 +294,24 @@ class Export(unittest.TestCase):
             self.assertEqual(float(gradient[0].abs().max()), 0)
             self.assertGreater(float(gradient[1].abs().max()), 0)
 
+    def test_inputs_have_the_order_of_forward(self):
+        class Minus(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 4)
+
+            def forward(self, z, a):
+                return self.layer(z) - 2 * a
+
+        inputs = {"z": Export.normal(5, 4), "a": Export.normal(5, 4)}
+        models = self.prepare(Minus, inputs, 3)
+        z, a = (torch.stack([make(90 + 10 * k + i) for i in range(3)]) for k, make in enumerate(inputs.values()))
+        want = torch.stack([model(*own) for model, *own in zip(models, z, a)])
+        program, script = self.export(3)
+        with torch.no_grad():
+            self.agree([program.module()(z, a)], [want], 2e-4)
+            self.agree([script(z, a)], [want], 2e-4)
+
     def test_what_models_say_together(self):
         models = self.prepare(Mlp, {"x": Export.normal(5, 13)}, 4)
         x = torch.stack([Export.normal(5, 13)(70 + i) for i in range(4)])
