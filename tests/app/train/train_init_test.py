@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import digits
 from train_command import Train
 
-FEATURES, HIDDEN, STEPS = 40, 9, 5
+HIDDEN, STEPS = 9, 5
 
 
 class Sequence(torch.nn.Module):
@@ -38,25 +38,26 @@ class Cell(torch.nn.Module):
 class Init(Train):
     def test_recurrent_layers_start_as_pytorch_draws_them(self):
         """Fresh unasked, as they look like it, each tensor over the whole of PyTorch's range and no further."""
-        random = numpy.random.default_rng(0)
-        numpy.savez(self.path("data.npz"), x=random.normal(size=(24, STEPS, FEATURES)).astype("float32"),
-                    y=random.integers(0, 3, 24))
-        nn = torch.nn
-        for name, net in {"lstm": Sequence(nn.LSTM(FEATURES, HIDDEN, 2, batch_first=True)),
-                          "gru": Sequence(nn.GRU(FEATURES, HIDDEN, batch_first=True)),
-                          "rnn": Sequence(nn.RNN(FEATURES, HIDDEN, batch_first=True)),
-                          "lstm cell": Cell(nn.LSTMCell(FEATURES, HIDDEN)),
-                          "gru cell": Cell(nn.GRUCell(FEATURES, HIDDEN)),
-                          "rnn cell": Cell(nn.RNNCell(FEATURES, HIDDEN))}.items():
-            with self.subTest(name):
-                digits.export(net, self.path("net.pt2"), torch.randn(4, STEPS, FEATURES))
-                self.train("-n", "8", "--lr", "0", "--epochs", "1", "--check", "0", "--overwrite", "--trust", "--quiet")
-                drawn = [load_file(self.path(f"run/last/model-{i:04d}.safetensors")) for i in range(8)]
-                for key in (k for k in drawn[0] if not k.startswith("head")):
-                    most = max(float(model[key].abs().max()) for model in drawn)
-                    self.assertLessEqual(most, HIDDEN ** -0.5 + 1e-6, key)
-                    self.assertGreater(most, 0.9 * HIDDEN ** -0.5, key)
-                    self.assertFalse(torch.equal(drawn[0][key], drawn[1][key]), key)
+        for features in (40, 4):  # linear layers of so many draw from a smaller range, and from a larger one
+            random = numpy.random.default_rng(0)
+            numpy.savez(self.path("data.npz"), x=random.normal(size=(24, STEPS, features)).astype("float32"),
+                        y=random.integers(0, 3, 24))
+            nn = torch.nn
+            for name, net in {"lstm": Sequence(nn.LSTM(features, HIDDEN, 2, batch_first=True)),
+                              "gru": Sequence(nn.GRU(features, HIDDEN, batch_first=True)),
+                              "rnn": Sequence(nn.RNN(features, HIDDEN, batch_first=True)),
+                              "lstm cell": Cell(nn.LSTMCell(features, HIDDEN)),
+                              "gru cell": Cell(nn.GRUCell(features, HIDDEN)),
+                              "rnn cell": Cell(nn.RNNCell(features, HIDDEN))}.items():
+                with self.subTest(name, features=features):
+                    digits.export(net, self.path("net.pt2"), torch.randn(4, STEPS, features))
+                    self.train("-n", "8", "--lr", "0", "--epochs", "1", "--check", "0", "--overwrite", "--trust", "--quiet")
+                    drawn = [load_file(self.path(f"run/last/model-{i:04d}.safetensors")) for i in range(8)]
+                    for key in (k for k in drawn[0] if not k.startswith("head")):
+                        most = max(float(model[key].abs().max()) for model in drawn)
+                        self.assertLessEqual(most, HIDDEN ** -0.5 + 1e-6, key)
+                        self.assertGreater(most, 0.9 * HIDDEN ** -0.5, key)
+                        self.assertFalse(torch.equal(drawn[0][key], drawn[1][key]), key)
 
 
 if __name__ == "__main__":
