@@ -130,12 +130,13 @@ void check_reduce(Reduce reduce, const Program& single, int64_t n) {
   for (size_t k = 0; reduce != Reduce::none && k < single.outputs.size(); ++k) {
     const Value& v = single.value(single.outputs[k]);
     const bool vote = reduce == Reduce::vote;
-    const bool fits = vote ? !v.sizes.empty() && v.sizes.back() > 0 && v.dtype != at::kBool &&
+    const bool fits = vote ? v.sizes.size() > 1 && v.sizes.back() > 1 && v.dtype != at::kBool &&
                                  !c10::isComplexType(v.dtype)
                            : c10::isFloatingType(v.dtype);
     if (!fits)
       fail("[--reduce] output {}: got {}, expected {}; try without --reduce", k, v.shape_text(),
-           vote ? "scores of classes along a last dimension" : "a floating one");
+           vote ? "scores of at least 2 classes along the last of several dimensions"
+                : "a floating one");
   }
 }
 

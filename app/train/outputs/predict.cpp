@@ -200,11 +200,12 @@ class Predictor {
 
   void put(int64_t begin, const Tensor& outputs) {
     Tensor x = applied(outputs);
-    const int64_t n = x.size(0);
+    if (options_.reduce == "std" && x.size(0) < 2)
+      fail("[--reduce] std: got one model, expected at least 2; try mean");
     if (options_.reduce == "mean")
       x = x.to(at::kDouble).mean(0).to(x.scalar_type());
     else if (options_.reduce == "std")
-      x = n > 1 ? x.to(at::kDouble).std(0).to(x.scalar_type()) : at::zeros_like(x[0]);
+      x = x.to(at::kDouble).std(0).to(x.scalar_type());
     else if (options_.reduce == "vote")
       x = voted(x);
     const int64_t dim = options_.reduce == "none" ? 1 : 0;
@@ -218,7 +219,7 @@ class Predictor {
 
   /// The class that most models score highest; on a tie the first of them.
   static Tensor voted(const Tensor& x) {
-    if (x.dim() < 3)
+    if (x.dim() < 3 || x.size(2) < 2)
       fail("[--reduce] vote: got one number a row, expected scores of classes; try mean");
     const Tensor said = x.argmax(2);  // [N, S, ...]
     const Tensor votes = at::one_hot(said, x.size(2)).sum(0);

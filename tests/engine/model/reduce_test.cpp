@@ -1,6 +1,8 @@
 #include "engine/model/reduce.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "engine/widen/target.h"
@@ -70,10 +72,11 @@ TEST(Reduce, RefusesWhatHasNoMeaning) {
             "[--reduce] std: got n=1, expected at least 2 models; try -n 2 or mean");
   EXPECT_EQ(refused(Reduce::mean, at::zeros({2}, at::kLong), 3),
             "[--reduce] output 0: got i64[2], expected a floating one; try without --reduce");
-  EXPECT_EQ(
-      refused(Reduce::vote, at::zeros({}), 3),
-      "[--reduce] output 0: got f32[], expected scores of classes along a last dimension; try "
-      "without --reduce");
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{}, {4}, {4, 1}})
+    EXPECT_EQ(refused(Reduce::vote, at::zeros(sizes), 3),
+              fmt::format("[--reduce] output 0: got f32[{}], expected scores of at least 2 classes "
+                          "along the last of several dimensions; try without --reduce",
+                          fmt::join(sizes, ", ")));
   EXPECT_EQ(refused(Reduce::vote, at::zeros({2, 3}), 1), "");
   EXPECT_EQ(error_of([] { parse_reduce("median"); }),
             "[--reduce] name: got median, expected mean, std or vote; try mean");
