@@ -111,12 +111,14 @@ class Fuse : public Command {
           "[--peer] network from a file: got {}, expected --trust beside it, because another "
           "program cannot start inside the sandbox; try --trust if you know who made the file",
           printable(subject_.model));
-    if (!policy) return fuse_all();
-    policy->timeout_s = timeout_;
     OutputFiles written{
         {"--outputs", outputs_}, {"--json", json_}, {"--trace", trace_}, {"--unstack", unstack_}};
     for (const std::string& path : exports_) written.emplace_back("--export", path);
-    check_apart(written, policy->read);
+    std::vector<std::string> read = policy ? policy->read : std::vector<std::string>();
+    read.push_back(Store::path(db_));
+    check_apart(written, read);
+    if (!policy) return fuse_all();
+    policy->timeout_s = timeout_;
     for (const std::string& path : {outputs_, json_, trace_})
       if (!path.empty()) policy->write.push_back(path);
     policy->write.insert(policy->write.end(), exports_.begin(), exports_.end());

@@ -25,6 +25,7 @@
 #include "data/reports/suites/suites.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/reports/sweep/report_tables.h"
+#include "data/store/store.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -66,9 +67,11 @@ class ReportCommand : public Command {
   int run() override {
     OutputFiles outputs;
     for (const auto& [format, path] : files_) outputs.emplace_back("--" + format, path);
-    check_apart(outputs, {which_});
+    check_apart(outputs, {which_, Store::path(db_)});
     if (auto found = try_find_run(which_, db_)) return report_run(std::move(*found));
     SweepReport report = find_sweep(which_, db_, kOrRun);
+    if (!by_.empty())
+      fail("[--by] report: got a sweep, expected a training run; try it without --by");
     keep_targets(&report);
     FigureOptions options;
     options.over_loop = over_ == "loop";
@@ -107,6 +110,14 @@ class ReportCommand : public Command {
             "[--{}] report: got a training run, expected a sweep; try --html, --csv, --json, "
             "--svg or --junit",
             format);
+    const std::pair<const char*, bool> of_sweeps[] = {{"--csv-suite", !suite_.empty()},
+                                                      {"--targets", !targets_.empty()},
+                                                      {"--over", over_ != "best"},
+                                                      {"--published", published_}};
+    for (const auto& [option, given] : of_sweeps)
+      if (given)
+        fail("[{}] report: got a training run, expected a sweep; try it without {}", option,
+             option);
     run.by = by_;
     against_.fails_on_regression();
     bool written = false, to_stdout = false;

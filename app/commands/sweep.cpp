@@ -11,6 +11,7 @@
 #include "app/cluster/rank_worker.h"
 #include "app/options.h"
 #include "app/results/table.h"
+#include "app/sandbox/output_files.h"
 #include "app/sweep/printer.h"
 #include "app/sweep/regression.h"
 #include "app/sweep/session.h"
@@ -20,6 +21,7 @@
 #include "app/worker/host.h"
 #include "data/preset.h"
 #include "data/reports/sweep/report_json.h"
+#include "data/store/store.h"
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
@@ -102,6 +104,7 @@ class SweepCommand : public Command {
   }
 
   int run() override {
+    check_apart({{"--json", json_}}, {Store::path(db_)});
     const Preset preset = find_preset(preset_);
     if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
     if (compiled_ && peer_.empty()) peer_ = python_of_torch();

@@ -25,6 +25,7 @@
 #include "data/escape.h"
 #include "data/machine/gpu.h"
 #include "data/reports/run/event_file.h"
+#include "data/store/store.h"
 #include "data/store/sweeps/part.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -116,7 +117,9 @@ class Train : public Command {
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     for (const std::string& path : sinks_.exports) check_export_path(path);
-    check_apart(outputs(), files_read(options_));
+    std::vector<std::string> read = files_read(options_);
+    read.push_back(Store::path(sinks.db));
+    check_apart(outputs(), read);
     if (lock_ && !lock_->lack().empty()) sinks.lacks.push_back(lock_->lack());
     const auto work = [&] {
       const bool alone = options_.threads > 0 || !launch().mpi;

@@ -386,6 +386,12 @@ class Reports(unittest.TestCase):
         order = lambda row: tuple(str(x) for x in row)
         self.assertEqual(sorted(got, key=order), sorted(stored, key=order))
         self.assertGreater(len(got), 10)
+        # No output replaces the store that it is read from.
+        for command in (["report", "last", "--csv", DB], ["compare", "last", "last", "--json", DB],
+                        ["sweep", "ci", "--targets", "linear", "-n", "2", "--json", DB]):
+            refused = workbench(*command)
+            self.assertEqual(refused.returncode, 2, command)
+            self.assertRegex(refused.stderr, r"file: got .*, which is read here, expected another one")
         # A reference by its name.
         self.assertEqual(workbench("reference", "set", "good", "stored").returncode, 0)
         with sqlite3.connect(DB) as store:

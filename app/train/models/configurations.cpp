@@ -286,8 +286,10 @@ class ConfigurationBuilder {
     }
     const auto seed = [&](const std::string& key, uint64_t otherwise) {
       if (!said.count(key)) return otherwise;
-      if (!(said[key] >= 0 && said[key] == std::floor(said[key])))
-        fail("[{}] value: got {}, expected a whole number from 0 on; try 0", key, said[key]);
+      constexpr double kEnd = 9007199254740992;  // 2^53: larger ones are not exact
+      if (!(said[key] >= 0 && said[key] < kEnd && said[key] == std::floor(said[key])))
+        fail("[{}] value: got {}, expected a whole number from 0 to 9007199254740991; try 0", key,
+             said[key]);
       return static_cast<uint64_t>(said[key]);
     };
     if (said.count(kOwnEpochs)) {

@@ -92,6 +92,9 @@ class Digits(Train):
                 self.assertLess((got - expected).abs().max(), 1e-5)
             else:
                 self.assertGreater((got == expected).float().mean(), 0.8)
+        one = self.workbench("predict", self.path("run"), "--data", self.path("more.npz"), "--out", self.path("e.npz"), "--reduce",
+                             "std", "--top", "1", expect=2)
+        self.assertIn("[--reduce] std: got one model, expected at least 2", one.stderr)
         self.workbench("predict", self.path("run"), "--data", self.path("more.npz"), "--out", self.path("a.csv"))
         table = list(csv.reader(open(self.path("a.csv"), encoding="utf-8")))
         self.assertEqual(table[0], ["row", *map(str, range(10))])
@@ -318,6 +321,9 @@ class Stored(Train):
         self.assertAlmostEqual(config["mean"], numpy.mean(losses))
         self.assertAlmostEqual(config["sd"], numpy.std(losses, ddof=1))
         self.assertIn("lr=0.001", self.workbench("report", self.path("a"), "--by", "lr").stdout)
+        for option in (["--targets", "linear"], ["--csv-suite", self.path("suite")], ["--over", "loop"], ["--published"]):
+            run = self.workbench("report", self.path("a"), *option, expect=2)
+            self.assertIn(f"[{option[0]}] report: got a training run, expected a sweep", run.stderr)
         for form in ("csv", "html", "junit"):
             self.workbench("report", "run:last", f"--{form}", self.path("r." + form), *db)
             self.assertGreater(os.path.getsize(self.path("r." + form)), 200)
