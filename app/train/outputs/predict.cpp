@@ -200,12 +200,11 @@ class Predictor {
 
   void put(int64_t begin, const Tensor& outputs) {
     Tensor x = applied(outputs);
-    if (options_.reduce == "std" && x.size(0) < 2)
-      fail("[--reduce] std: got one model, expected at least 2; try mean");
+    const int64_t n = x.size(0);
     if (options_.reduce == "mean")
       x = x.to(at::kDouble).mean(0).to(x.scalar_type());
     else if (options_.reduce == "std")
-      x = x.to(at::kDouble).std(0).to(x.scalar_type());
+      x = n > 1 ? x.to(at::kDouble).std(0).to(x.scalar_type()) : at::zeros_like(x[0]);
     else if (options_.reduce == "vote")
       x = voted(x);
     const int64_t dim = options_.reduce == "none" ? 1 : 0;
