@@ -1,12 +1,9 @@
 #include "app/gpu/report.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -45,25 +42,19 @@ class Listener {
   bool listen(const std::function<void(const std::string&)>& line) {
     pollfd both[] = {{out_->read.get(), POLLIN, 0}, {err_->read.get(), POLLIN, 0}};
     ::poll(both, 2, kPollMs);
-    if (both[0].revents && take(&out_->read, &printed_)) {
+    if (both[0].revents && read_or_close(&out_->read, &printed_)) {
       for (size_t end = 0; (end = printed_.find('\n')) != std::string::npos;) {
         line(printed_.substr(0, end));
         printed_.erase(0, end + 1);
       }
     }
-    if (both[1].revents) take(&err_->read, &words_);
+    if (both[1].revents) read_or_close(&err_->read, &words_);
     if (words_.size() > 2 * kLastWords) words_.erase(0, words_.size() - kLastWords);
     return out_->read.open() || err_->read.open();
   }
   const std::string& words() const { return words_; }
 
  private:
-  static bool take(Descriptor* from, std::string* into) {
-    const Got got = read_some(*from, into);
-    if (got == Got::end) from->close();
-    return got == Got::something;
-  }
-
   std::optional<Pipe> out_, err_;
   std::string printed_, words_;
 };

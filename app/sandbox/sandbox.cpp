@@ -25,6 +25,7 @@
 #include "app/sandbox/seccomp.h"
 #include "app/worker/heartbeat.h"
 #include "app/worker/spawn.h"
+#include "data/bytes/descriptor.h"
 #include "data/machine/ending.h"
 #include "data/machine/oom.h"
 #include "data/text.h"
@@ -120,24 +121,20 @@ Readable readable(const SandboxPolicy& policy) {
 /// hangs.
 class Watch {
  public:
-  Watch(const SandboxPolicy& policy, pid_t pid, int socket, int out, int err,
+  Watch(const SandboxPolicy& policy, pid_t pid, int socket, Descriptor out, Descriptor err,
         const Heartbeat& heart, AllGather* others)
       : policy_(policy),
         pid_(pid),
         channel_(socket),
         answers_(policy, channel_),
-        out_(out),
-        err_(err),
+        out_(std::move(out)),
+        err_(std::move(err)),
         heart_(heart),
         others_(others) {
     limit_s_ = policy.timeout_s > 0 ? policy.timeout_s
                                     : kSilentS + static_cast<double>(policy.bytes()) / kBytesPerS;
   }
-  ~Watch() {
-    end();
-    for (const int fd : {out_, err_})
-      if (fd >= 0) ::close(fd);
-  }
+  ~Watch() { end(); }
 
   const std::string& line() const { return line_; }
 
@@ -161,7 +158,8 @@ class Watch {
 
  private:
   void look() {
-    pollfd all[] = {{channel_.socket(), POLLIN, 0}, {out_, POLLIN, 0}, {err_, POLLIN, 0}};
+    pollfd all[] = {
+        {channel_.socket(), POLLIN, 0}, {out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};
     if (::poll(all, 3, others_ && others_->waiting() ? kGatherMs : kLookMs) <= 0) return;
     if (all[1].revents) print();
     if (all[2].revents) note();
@@ -188,22 +186,14 @@ class Watch {
     }
   }
 
-  static ssize_t take(int* fd, char* buffer, size_t size) {
-    const ssize_t got = ::read(*fd, buffer, size);
-    if (got > 0 || (got < 0 && errno == EINTR)) return std::max<ssize_t>(got, 0);
-    ::close(*fd);
-    *fd = -1;  // poll ignores negative descriptors
-    return 0;
-  }
   void print() {
-    char buffer[1 << 16];
-    const auto got = static_cast<size_t>(take(&out_, buffer, sizeof buffer));
-    if (got) std::fwrite(buffer, 1, got, stdout);
+    std::string got;
+    read_or_close(&out_, &got);
+    std::fwrite(got.data(), 1, got.size(), stdout);
     std::fflush(stdout);
   }
   void note() {
-    char buffer[1 << 14];
-    words_.append(buffer, static_cast<size_t>(take(&err_, buffer, sizeof buffer)));
+    read_or_close(&err_, &words_);
     if (words_.size() > 2 * kWords) words_.erase(0, words_.size() - kWords);
   }
 
@@ -227,8 +217,8 @@ class Watch {
   int result() {
     if (!code_) wait_a_moment();
     const int status = end();
-    while (out_ >= 0) print();
-    while (err_ >= 0) note();
+    while (out_.open()) print();
+    while (err_.open()) note();
     constexpr int kCodes[] = {0, 1, 2, 3, 4, 5, 6, 130};
     if (code_ && std::find(std::begin(kCodes), std::end(kCodes), *code_) != std::end(kCodes)) {
       std::fwrite(words_.data(), 1, words_.size(), stderr);
@@ -300,7 +290,7 @@ class Watch {
   pid_t pid_;
   Channel channel_;
   Answers answers_;
-  int out_, err_;
+  Descriptor out_, err_;
   const Heartbeat& heart_;
   AllGather* others_;  // nullptr without other ranks
   std::string line_;   // the error line of the sandbox, if it sent one
@@ -326,20 +316,22 @@ std::vector<std::string> sandbox_lacks() {
 int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
                    const MakeAllGather& all_gather) {
   Heartbeat* heart = Heartbeat::map(-1);
-  int out[2], err[2];
-  if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("sandbox");
+  std::optional<Pipe> out = make_pipe(), err = make_pipe();
+  if (heart == nullptr || !out || !err) cannot_spawn("sandbox");
   const auto [ours, theirs] = socket_pair();
   catch_cancel();
   std::fflush(nullptr);  // or parent and child would both print what is buffered
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) cannot_spawn("sandbox");
   own_heart() = pid == 0 ? heart : nullptr;
-  if (pid == 0) live(policy, work, theirs, out[1], err[1], parent);
-  for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
+  if (pid == 0) live(policy, work, theirs, out->write.get(), err->write.get(), parent);
+  ::close(theirs);
+  out->write.close();
+  err->write.close();
   const std::unique_ptr<AllGather> others = all_gather ? all_gather() : nullptr;
   const timeval patience{10, 0};  // limit for a send to a sandbox that does not read
   if (others) setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  Watch watch(policy, pid, ours, out[0], err[0], *heart, others.get());
+  Watch watch(policy, pid, ours, std::move(out->read), std::move(err->read), *heart, others.get());
   if (!others) return watch.until_the_end();
   try {
     const int code = watch.until_the_end();

@@ -28,4 +28,10 @@ Got read_some(const Descriptor& from, std::string* into) {
   return got < 0 && errno == EAGAIN ? Got::nothing : Got::end;
 }
 
+bool read_or_close(Descriptor* from, std::string* into) {
+  const Got got = read_some(*from, into);
+  if (got == Got::end) from->close();
+  return got == Got::something;
+}
+
 }  // namespace wide

@@ -34,5 +34,7 @@ enum class Got { something, nothing, end };
 /// Appends what one read of up to 64 KB returns to `into`. `nothing`: a non-blocking descriptor has
 /// none now. `end`: of the stream, or an error.
 Got read_some(const Descriptor& from, std::string* into);
+/// The same for a blocking descriptor, which is closed at the end. Whether anything was read.
+bool read_or_close(Descriptor* from, std::string* into);
 
 }  // namespace wide
