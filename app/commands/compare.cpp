@@ -11,7 +11,6 @@
 #include "data/reports/run/run_compare.h"
 #include "data/reports/sweep/compare.h"
 #include "data/reports/sweep/report_json.h"
-#include "data/store/store.h"
 
 namespace wide::compare_command {
 namespace {
@@ -32,7 +31,7 @@ class CompareCommand : public Command {
   }
 
   int run() override {
-    check_apart({{"--json", json_}}, {before_, after_, Store::path(db_)});
+    check_apart({{"--json", json_}}, {before_, after_}, db_);
     if (const auto before = try_find_run(before_, db_)) {
       const RunComparison runs = compare_runs(*before, find_run(after_, db_), Pairing::seeds);
       if (!json_.empty()) write_json(json_, to_json(runs));

@@ -114,9 +114,7 @@ class Fuse : public Command {
     OutputFiles written{
         {"--outputs", outputs_}, {"--json", json_}, {"--trace", trace_}, {"--unstack", unstack_}};
     for (const std::string& path : exports_) written.emplace_back("--export", path);
-    std::vector<std::string> read = policy ? policy->read : std::vector<std::string>();
-    read.push_back(Store::path(db_));
-    check_apart(written, read);
+    check_apart(written, policy ? policy->read : std::vector<std::string>(), db_);
     if (!policy) return fuse_all();
     policy->timeout_s = timeout_;
     for (const std::string& path : {outputs_, json_, trace_})

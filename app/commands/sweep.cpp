@@ -104,7 +104,7 @@ class SweepCommand : public Command {
   }
 
   int run() override {
-    check_apart({{"--json", json_}}, {Store::path(db_)});
+    check_apart({{"--json", json_}}, {}, db_);
     const Preset preset = find_preset(preset_);
     if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
     if (compiled_ && peer_.empty()) peer_ = python_of_torch();

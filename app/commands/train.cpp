@@ -117,9 +117,7 @@ class Train : public Command {
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     for (const std::string& path : sinks_.exports) check_export_path(path);
-    std::vector<std::string> read = files_read(options_);
-    read.push_back(Store::path(sinks.db));
-    check_apart(outputs(), read);
+    check_apart(outputs(), files_read(options_), sinks.db);
     if (lock_ && !lock_->lack().empty()) sinks.lacks.push_back(lock_->lack());
     const auto work = [&] {
       const bool alone = options_.threads > 0 || !launch().mpi;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "data/store/store.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -26,7 +27,8 @@ bool replaces(const fs::path& output, const fs::path& input) {
 
 }  // namespace
 
-void check_apart(const OutputFiles& outputs, const std::vector<std::string>& read) {
+void check_apart(const OutputFiles& outputs, const std::vector<std::string>& read,
+                 const std::string& db) {
   std::error_code error;
   std::map<fs::path, std::string> option_of;
   for (const auto& [option, path] : outputs) {
@@ -35,6 +37,9 @@ void check_apart(const OutputFiles& outputs, const std::vector<std::string>& rea
       if (!input.empty() && replaces(path, input))
         fail("[{}] file: got {}, which is read here, expected another one; try another path",
              option, printable(input));
+    if (same_file(path, Store::path(db)))
+      fail("[{}] file: got {}, which is the results store, expected another one; try another path",
+           option, printable(path));
     const auto [other, first] = option_of.emplace(fs::weakly_canonical(path, error), option);
     if (!first && !fs::is_directory(path, error))
       fail("[{}] file: got {}, which {} writes too, expected another one; try another path", option,

@@ -391,7 +391,9 @@ class Reports(unittest.TestCase):
                         ["sweep", "ci", "--targets", "linear", "-n", "2", "--json", DB]):
             refused = workbench(*command)
             self.assertEqual(refused.returncode, 2, command)
-            self.assertRegex(refused.stderr, r"file: got .*, which is read here, expected another one")
+            self.assertRegex(refused.stderr, r"file: got .*, which is the results store, expected another one")
+        refused = workbench("report", "last", "--by", "lr")
+        self.assertEqual((refused.returncode, "[--by] report: got a sweep" in refused.stderr), (2, True), refused.stderr)
         # A reference by its name.
         self.assertEqual(workbench("reference", "set", "good", "stored").returncode, 0)
         with sqlite3.connect(DB) as store:
