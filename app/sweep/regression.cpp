@@ -72,7 +72,8 @@ void Against::declare(CLI::App& app) {
       "compare with this reference or any SWEEP of `report`; a training run, with another RUN");
   app.add_option("--fail-on-regression", percent_,
                  "exit with 3 when a trial is SLOWER than there by more than this percentage, with "
-                 "1 when other programs disturbed one")
+                 "4 or 5 when one is incorrect or failed, with 1 when other programs disturbed one "
+                 "or none is in both")
       ->check(not_positive);
 }
 
