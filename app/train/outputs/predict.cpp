@@ -217,7 +217,12 @@ class Predictor {
   }
 
   /// The class that most models score highest; on a tie the first of them.
-  static Tensor voted(const Tensor& x) {
+  Tensor voted(const Tensor& x) const {
+    if (!text_.loss.classifies() && text_.loss.name != "output")
+      fail(
+          "[--reduce] vote: got outputs of a run with --loss {}, expected scores of classes; try "
+          "mean",
+          text_.loss.name);
     if (x.dim() < 3 || x.size(2) < 2)
       fail("[--reduce] vote: got one number a row, expected scores of classes; try mean");
     const Tensor said = x.argmax(2);  // [N, S, ...]

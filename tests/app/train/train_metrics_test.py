@@ -47,6 +47,9 @@ class OfTwoClasses(Train):
         one = [start.state_dict() for start in self.starts]
         two = [{name: torch.cat([torch.zeros_like(t), t]) for name, t in own.items()} for own in one]
         numpy.testing.assert_allclose(self.f1(torch.nn.Linear(5, 1), "bce_with_logits", column, one), wanted, atol=1e-6)
+        vote = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("vote.csv"), "--reduce",
+                              "vote", expect=2)
+        self.assertIn("[--reduce] vote: got outputs of a run with --loss bce_with_logits, expected scores of classes", vote.stderr)
         numpy.testing.assert_allclose(self.f1(torch.nn.Linear(5, 2), "cross_entropy", self.y, two), wanted, atol=1e-6)
         labels = [{name: torch.cat([t, -t]) for name, t in own.items()} for own in one]
         other = [metrics.f1_score(1 - self.y, 1 - own, sample_weight=self.w) for own in said]
