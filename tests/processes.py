@@ -10,8 +10,8 @@ def children(pid):
         try:
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
                 found += [int(child) for child in file.read().split()]
-        except FileNotFoundError:
-            pass  # the thread has ended
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # the thread has ended, perhaps between opening and reading
     return found
 
 
@@ -20,7 +20,7 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

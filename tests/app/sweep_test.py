@@ -207,11 +207,11 @@ class Sweep(InFolder):
     def test_the_worker_does_not_outlive_a_killed_sweep(self):
         process = self.start("ci", "--targets", "linear", "--budget", "5", "--no-store")
         worker = wait_for(lambda: children(process.pid))[0]
-        self.assertNotEqual(os.getpgid(worker), os.getpgid(process.pid))
+        wait_for(lambda: os.getpgid(worker) == worker)  # its own group, right after the fork
         time.sleep(1)
         process.kill()
         process.wait()
-        wait_for(lambda: not alive(worker), seconds=3)
+        wait_for(lambda: not alive(worker), seconds=10)
 
     def test_a_worker_that_dies_costs_what_ran(self):
         report = self.path("dead.json")

@@ -23,9 +23,7 @@ int64_t store_times(const std::string& path, double first, bool disturbed, bool 
   StoredCases plan = stored_plan("times", {});
   for (const int64_t n : {2, 4, 8, 16})
     plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
-  Store store = Store::create(path);
-  const int64_t sweep = store.begin(plan);
-  int64_t position = 0;
+  std::vector<Case> results;
   for (const int64_t n : {2, 4, 8, 16}) {
     Case c = shown_case("linear", n);
     c.disturbed = disturbed;
@@ -35,10 +33,9 @@ int64_t store_times(const std::string& path, double first, bool disturbed, bool 
     set_samples(&c.trials[0].timing, base * first);
     set_samples(&c.trials[1].timing, base * 0.5);
     if (wrong && n == 16) c.trials[1].status = Status::incorrect;
-    store.add_case(sweep, position++, c);
+    results.push_back(c);
   }
-  store.finish(sweep, "complete", {});
-  return sweep;
+  return store_cases(path, plan, results);
 }
 
 class ExplorerCompare : public ::testing::Test {

@@ -249,13 +249,7 @@ TEST(ExplorerPoint, FollowsTheStoreAndTheSelection) {
     plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
   Case again = shown_case("linear", 2);
   again.disturbed = true;
-  {
-    Store store = Store::create(file.path());
-    const int64_t sweep = store.begin(plan);
-    store.add_case(sweep, 0, again);
-    store.add_case(sweep, 1, shown_case("linear", 4));
-    store.finish(sweep, "complete", {});
-  }
+  store_cases(file.path(), plan, {again, shown_case("linear", 4)});
   Jobs jobs;
   Library library(jobs, file.path());
   library.refresh();
@@ -280,10 +274,10 @@ TEST(ExplorerPoint, FollowsTheStoreAndTheSelection) {
   for (uint32_t i = 0; i < library.table()->rows.size(); ++i)
     if (library.table()->rows[i].n == 4) other = i;
   ASSERT_TRUE(other);
+  std::filesystem::remove(file.path());
   library.select_row(*other);
   ASSERT_TRUE(library.detail());
   EXPECT_EQ(library.detail()->key, first) << "until the other one has been read";
-  std::filesystem::remove(file.path());
   jobs.finish();
   EXPECT_EQ(library.detail(), nullptr) << "it could not be read";
 }
@@ -310,14 +304,7 @@ TEST_F(ExplorerModels, NetworksAreMeasuredAgainByTheirPreset) {
   StoredCases plan = stored_plan("nets", {});
   plan.command = "workbench sweep 'my nets.json' --threads=1 --seed 7 -n 2";
   plan.cases.push_back({"net.pt2", "B=2", "f32", "cpu", "default", "forward", 2, {"wide"}});
-  {
-    Store store = Store::create(file.path());
-    const int64_t sweep = store.begin(plan);
-    Case c = shown_case("net.pt2", 2);
-    c.shape = "B=2";
-    store.add_case(sweep, 0, c);
-    store.finish(sweep, "complete", {});
-  }
+  store_cases(file.path(), plan, {shown_case("net.pt2", 2)});
   Jobs jobs;
   Library library(jobs, file.path());
   library.refresh();

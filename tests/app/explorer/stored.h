@@ -85,20 +85,28 @@ inline Case shown_case(const std::string& target, int64_t n) {
   return c;
 }
 
+/// A complete sweep with these results; returns its number.
+inline int64_t store_cases(const std::string& path, const StoredCases& plan,
+                           const std::vector<Case>& results) {
+  Store store = Store::create(path);
+  const int64_t sweep = store.begin(plan);
+  for (size_t i = 0; i < results.size(); ++i)
+    store.add_case(sweep, static_cast<int64_t>(i), results[i]);
+  store.finish(sweep, "complete", {});
+  return sweep;
+}
+
 /// A sweep of `targets` over `ns`; returns its number.
 inline int64_t store_sweep(const std::string& path, const std::vector<std::string>& targets,
                            const std::vector<int64_t>& ns, const std::string& name = "shown") {
   StoredCases plan = stored_plan(name, {});
+  std::vector<Case> results;
   for (const std::string& target : targets)
-    for (const int64_t n : ns)
+    for (const int64_t n : ns) {
       plan.cases.push_back({target, "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
-  Store store = Store::create(path);
-  const int64_t sweep = store.begin(plan);
-  int64_t position = 0;
-  for (const std::string& target : targets)
-    for (const int64_t n : ns) store.add_case(sweep, position++, shown_case(target, n));
-  store.finish(sweep, "complete", {});
-  return sweep;
+      results.push_back(shown_case(target, n));
+    }
+  return store_cases(path, plan, results);
 }
 
 /// A fusion of two models, and of four, which is incorrect.

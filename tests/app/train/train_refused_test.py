@@ -82,6 +82,7 @@ class WithoutEffect(Refused):
             ("[--group] rows: got none that are split", "--group", "g"),
             ("[--group] rows: got none that are split", "--group", "g", "--validation", self.path("data.npz")),
             ("[--min-delta] rows: got no validation rows", "--min-delta", "0.1"),
+            ("[seed] value: got 9007199254740992, expected", "--set", "seed=9007199254740993"),
             ("[--no-save] run: got --keep too", "--no-save", "--keep", "1", "--validation", "0.2"),
             ("[--no-save] run: got --save-every too", "--no-save", "--save-every", "5"))
         for use in (["--validation", "0.2"], ["--test", "0.2"]):
