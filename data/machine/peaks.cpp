@@ -48,9 +48,11 @@ bool still_serves(const Json& kept) {
 }
 
 /// Whether the file could be written.
-bool write_all(const std::string& path, const Json& all) {
+bool write_all(const Json& all) {
+  if (cache_folder().empty()) return false;
+  places().folder(cache_folder());
   try {
-    write_file(path, all.dump(1) + "\n");
+    write_file(peaks_file(), all.dump(1) + "\n");
     return true;
   } catch (const Error&) {
     return false;
@@ -108,8 +110,7 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   if (threads <= 0) threads = at::get_num_threads();
   const std::string key = key_of(device, threads);
   if (const auto used = in_use().find(key); used != in_use().end() && !again) return used->second;
-  const std::string folder = cache_folder(), path = peaks_file();
-  Json all = folder.empty() ? Json::object() : read_all(path);
+  Json all = cache_folder().empty() ? Json::object() : read_all(peaks_file());
   if (!again && all.contains(key)) try {
       if (still_serves(all[key])) return peaks_of(all[key]);
     } catch (const Json::exception&) {
@@ -118,14 +119,11 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   const LoadWatch watch;
   const Peaks peaks = measure_peaks(device, threads);
   const bool disturbed = watch.other_load() > kDisturbedShare;
-  if (in_use().count(key)) in_use()[key] = peaks;
-  if (folder.empty()) return in_use()[key] = peaks;
-  places().folder(folder);
   all["schema"] = kSchema;
   all[key] = peaks_json(peaks);
   all[key]["disturbed"] = disturbed;
   all[key]["measured_s"] = static_cast<int64_t>(std::time(nullptr));
-  if (!write_all(path, all)) in_use()[key] = peaks;
+  if (!write_all(all) || in_use().count(key)) in_use()[key] = peaks;
   return peaks;
 }
 

@@ -19,7 +19,7 @@ namespace {
 /// did. Texts from a store may be anything: they are quoted, so that neither the shell nor the
 /// option parser interprets them.
 std::string repeat_command(const SweepReport& sweep, const Case& c, const PointKey& key) {
-  const std::vector<const Target*> all = targets();
+  const std::vector<const Target*>& all = targets();
   const bool registered =
       std::any_of(all.begin(), all.end(), [&](const Target* t) { return t->name == c.target; });
   // Networks from files are targets of their preset alone.

@@ -53,7 +53,7 @@ class Form:
 
 
 def _hashable(value, inside=False):
-    """A key of an argument's value: equal for what forward may take for the same. `inside`: of an object's attribute."""
+    """A hashable key of an argument: values with equal keys share a program. `inside`: it is an object's attribute."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray) and not value.dtype.hasobject:
         return value.shape, str(value.dtype), value.tobytes()
@@ -327,8 +327,8 @@ class Recorder:
         if self.only:
             return self.only
         one = [t if d is None else t[0] for t, d in zip(tensors, dims)]
-        grad = _kind(one, any(t.requires_grad for t in outputs))
-        return self.results[grad if grad in self.results else _kind(one, False)]
+        with_grad = _kind(one, any(t.requires_grad for t in outputs))
+        return self.results[with_grad if with_grad in self.results else _kind(one, False)]
 
 
 def _kind(tensors, grad):
