@@ -10,6 +10,9 @@
 namespace wide {
 namespace {
 
+/// Up to here allocating memory for each call would take longer than some calls.
+constexpr int64_t kSmall_bytes = 32 << 10;
+
 int64_t aligned(int64_t bytes) {
   constexpr int64_t kAlign = 64;
   return (bytes + kAlign - 1) / kAlign * kAlign;
@@ -65,7 +68,7 @@ void ArenaMemory::reserve(int64_t bytes, c10::Device device) {
   if (bytes <= bytes_) return;
   bytes_ = bytes;
   block_.reset();
-  if (!device.is_cpu())
+  if (!device.is_cpu() || bytes <= kSmall_bytes)
     block_ = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 

@@ -38,7 +38,8 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent
                   const std::vector<BufferPlace>& fixed = {});
 
 /// One block of memory for plans that never run at the same time; as large as the largest of their
-/// arenas. On the CPU it exists while an ArenaLease does, on other devices always.
+/// arenas. It exists while an ArenaLease does; on other devices than the CPU, and if it is small,
+/// always.
 class ArenaMemory {
  public:
   /// From `reused_from` bytes on, memory waits for the next lease of an arena (empty_to_reuse).
