@@ -55,12 +55,15 @@ RangeOptions range_options(const CompileOptions& options, c10::Device device) {
   return {options.threads, options.ranges, split, options.tune, options.far_off_ns};
 }
 
-ExecutorOptions executor_options(const CompileOptions& options, int ranges) {
+/// On the CPU results lie in memory that later calls use again, since new pages cost more than a
+/// copy.
+ExecutorOptions executor_options(const CompileOptions& options, c10::Device device, int ranges) {
   ExecutorOptions executor;
   executor.threads = options.threads;
   executor.ranges = ranges;
   executor.plan.arena = pass_is_on("memory-plan", options.passes_off);
   executor.plan.kernels = pass_is_on("kernels", options.passes_off);
+  executor.gives_results = !device.is_cpu();
   return executor;
 }
 
@@ -120,7 +123,7 @@ class Pipeline {
     };
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
-        what, ensemble_, executor_options(options_, made.executor->ranges()),
+        what, ensemble_, executor_options(options_, ensemble_.device(), made.executor->ranges()),
         [&](int64_t, int64_t n) { return made.executor->program(n); });
     model->choices = choices(made);
     return model;
@@ -167,7 +170,7 @@ class Pipeline {
     };
     const MakeExecutor lower = [&](int ranges) {
       return std::make_unique<Executor>(*single_, ensemble_, program,
-                                        executor_options(options_, ranges));
+                                        executor_options(options_, ensemble_.device(), ranges));
     };
     RangeOptions ranges = range_options(options_, ensemble_.device());
     if (asked.ranges > 0) ranges.asked = asked.ranges;

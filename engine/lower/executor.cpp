@@ -113,6 +113,7 @@ Executor::Executor(const Program& single, const Ensemble& ensemble, const MakePr
     ranges_.push_back({begin, end - begin, {}});
   }
   if (options_.arenas.empty()) options_.arenas = make_arenas(options_.threads);
+  gives_results_ = options.gives_results && count == 1;
   make_plans(single, make, ensemble.tensors);
   set_weights(ensemble.tensors);
 }
@@ -150,6 +151,7 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     plan.as_they_lie = size.program->as_they_lie;
     plan.lends_results = size.program->lends_results;
     plan.placed = size.program->placed;
+    plan.gives_results = gives_results_;
     for (int t = 0; t < threads; ++t) {
       plan.memory = options_.arenas.at(static_cast<size_t>(t));
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));
@@ -233,6 +235,10 @@ RangeHooks Executor::side_by_side(const Tensors& results) const {
   hooks.results = [results](const RangeAt& at) {
     std::vector<void*> out;
     for (const Tensor& t : results) {
+      if (!t.defined()) {  // the plan gives it
+        out.push_back(nullptr);
+        continue;
+      }
       const int64_t stride = t.size(0) == 0 ? 0 : t.numel() / t.size(0);
       out.push_back(static_cast<char*>(t.data_ptr()) +
                     at.begin * stride * static_cast<int64_t>(t.element_size()));
@@ -296,6 +302,12 @@ void Executor::run(const Tensors& bound, const Tensors& results) {
   run(bound, side_by_side(results));
 }
 
+Tensors Executor::with_given(Tensors results) {
+  for (size_t k = 0; k < results.size(); ++k)
+    if (gives(k)) results[k] = only_plan().given(k);
+  return results;
+}
+
 void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
   const ArenaLease lease(options_.arenas);
   run_shared_phase(bound, hooks);
@@ -311,7 +323,7 @@ std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& res
   const RangeHooks hooks = side_by_side(results);
   run(bound, hooks);
   std::vector<std::vector<double>> samples;
-  const c10::Device device = results.empty() ? c10::Device(c10::kCPU) : results.front().device();
+  const c10::Device device = this->device();
   Plan* plan = nullptr;
   const auto measure = [&] {
     plan = &prepare(0, 0, bound, hooks);
@@ -341,7 +353,7 @@ std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& res
 TimelineCall Executor::timeline(const Tensors& bound, const Tensors& results) {
   const ArenaLease lease(options_.arenas);
   const RangeHooks hooks = side_by_side(results);
-  const c10::Device device = results.empty() ? c10::Device(c10::kCPU) : results.front().device();
+  const c10::Device device = this->device();
   std::vector<ProgramRan> calls(kWatchedCalls);
   run(bound, hooks);
   for (ProgramRan& call : calls) {
@@ -422,6 +434,11 @@ double Executor::computed_flops() const {
       sum += step.work.computed_flops > 0 ? step.work.computed_flops : step.work.flops;
     }
   return any ? sum : 0;
+}
+
+c10::Device Executor::device() const {
+  const std::vector<Value>& results = sizes_.begin()->second.plans.front()->results();
+  return results.empty() ? c10::Device(c10::kCPU) : results.front().device;
 }
 
 std::vector<Value> Executor::results() const {

@@ -35,6 +35,8 @@ struct ExecutorOptions {
   bool serial = false;  // operators use one thread, even with a single range
   PlanOptions plan;
   Arenas arenas = {};  // by thread; empty: the executor makes its own
+  /// PlanOptions::gives_results, if all models are one range.
+  bool gives_results = false;
 };
 
 /// A range of models [begin, begin + n), on a thread.
@@ -68,8 +70,12 @@ class Executor {
   /// in it are ignored.
   void set_weights(const Tensors& bound);
   /// `bound`: all tensors in the order of `single.bound`, inputs contiguous. Fills `results`
-  /// (outputs, then updates), contiguous `[N, ...]`.
+  /// (outputs, then updates), contiguous `[N, ...]`, except those that it `gives`.
   void run(const Tensors& bound, const Tensors& results);
+  /// Whether a result is a tensor that its operator has allocated: ExecutorOptions::gives_results.
+  bool gives(size_t result) const { return gives_results_ && only_plan().gives(result); }
+  /// `results` of the last call with those that the executor gives.
+  Tensors with_given(Tensors results);
   /// Runs with hooks. `bound` needs only the tensors for which `source` returns nullopt.
   void run(const Tensors& bound, const RangeHooks& hooks);
   /// The plan of ranges of n models, which says where the values lie that their program places.
@@ -124,6 +130,8 @@ class Executor {
   void run_shared_phase(const Tensors& bound, const RangeHooks& hooks);  // if there is one
   Plan& prepare(int thread, int range, const Tensors& bound, const RangeHooks& hooks);
   RangeHooks side_by_side(const Tensors& results) const;
+  c10::Device device() const;
+  Plan& only_plan() const { return *sizes_.begin()->second.plans.front(); }
   void for_each_range(const std::function<void(int thread, int range)>& work) const;
   Tensor slice(const Tensors& bound, size_t i, const Range& range) const;
 
@@ -132,7 +140,7 @@ class Executor {
   ExecutorOptions options_;
   std::vector<Range> ranges_;
   std::map<int64_t, PerSize> sizes_;
-  bool has_shared_phase_ = false;
+  bool has_shared_phase_ = false, gives_results_ = false;
 };
 
 }  // namespace wide

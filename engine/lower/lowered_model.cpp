@@ -17,7 +17,7 @@ Tensors LoweredModel::run(const Tensors& inputs) {
   bind_inputs(inputs);
   const Tensors& results = made_.results.next(*made_.executor);
   made_.executor->run(made_.ensemble.tensors, results);
-  return results;
+  return made_.executor->with_given(results);
 }
 
 void LoweredModel::set_weights(const Tensors& weights) {
@@ -100,11 +100,10 @@ void LoweredModel::fill_slots(const Tensors& inputs) {
     // The graph needs its own memory: other calls bind other inputs and use the executor's results.
     slots_ = made_.ensemble.tensors;
     for (size_t i : at) slots_[i] = slots_[i].clone();
-    captured_.clear();
-    for (const Value& v : made_.executor->results())
-      captured_.push_back(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
+    captured_ = ResultMemory().next(*made_.executor);
     held_ = made_.executor->hold_arenas();
     graph_ = capture(made_.ensemble.device(), [this] { made_.executor->run(slots_, captured_); });
+    captured_ = made_.executor->with_given(captured_);
   }
   for (size_t k = 0; k < at.size(); ++k) slots_[at[k]].copy_(inputs[k]);
 }

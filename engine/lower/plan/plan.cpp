@@ -100,6 +100,12 @@ void Plan::execute(Step& step) {
       Tensor laid = at::empty_strided(planned.sizes(), planned.strides(), made.options());
       made = laid.copy_(made);
     }
+    if (r.given >= 0) {
+      // An operator may return a view without saying so, whose memory is another value's.
+      const bool own = made.storage().use_count() == 1 && made.storage().nbytes() == made.nbytes();
+      if (!own) made = made.clone();
+      given_[static_cast<size_t>(r.given)] = made;
+    }
     windows_[r.window].point_at(made.data_ptr());
     held_[r.window] = std::move(made);
   }

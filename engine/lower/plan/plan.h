@@ -38,6 +38,9 @@ struct PlanOptions {
   bool serial = true;                 // runs on one thread, as one range of several
   std::set<ValueId> apart = {};       // values that no other node's epilogue may compute
   std::set<size_t> as_they_lie = {};  // positions of results that keep their strides
+  /// Results that lie in memory of their own, which their operator allocated, are handed over by
+  /// `Plan::given` instead of copied to the caller's memory.
+  bool gives_results = false;
   /// The memory of results holds other values until they are written.
   bool lends_results = false;
   /// Values from outside that lie where the plan says, in memory that it may use once they have
@@ -50,10 +53,12 @@ struct PlanOptions {
 };
 
 /// A result that the operator allocates itself; `element` is -1 unless it is a list's element.
+/// `given`: the result of the program that it is handed over as, or -1.
 struct FreshResult {
   size_t result = 0;
   int64_t element = -1;
   size_t window = 0;
+  int64_t given = -1;
 };
 
 /// One operator call, its tensors bound once.
@@ -92,7 +97,7 @@ class Plan {
   /// Packs outside value k, once for each set of weights; returns `tensor` if it is not packed.
   Tensor prepare(size_t k, const Tensor& tensor) const;
   /// Addresses of outputs, then updates, contiguous, except those of `as_they_lie`; then that of
-  /// `kept_bytes`, if there are any.
+  /// `kept_bytes`, if there are any. Those of results that the plan gives are ignored.
   void bind_outputs(const std::vector<void*>& data);
   /// Runs all steps on this thread, then copies those results that no step wrote in place.
   void run();
@@ -104,6 +109,9 @@ class Plan {
   /// the results were copied. On a device it waits after each step.
   void run_stamped(c10::Device device, std::vector<double>& at_ns);
   bool copies_out() const { return !copies_.empty(); }
+  bool gives(size_t result) const { return gives_[result]; }
+  /// The last run's tensor of a result that the plan gives; the plan keeps it no longer.
+  Tensor given(size_t result) { return std::move(given_[result]); }
 
   const std::vector<Step>& steps() const { return steps_; }
   int64_t arena_bytes() const { return arena_bytes_; }
@@ -129,6 +137,8 @@ class Plan {
                                                    // nor copied by the step that makes it
   std::vector<size_t> output_windows_;
   std::vector<Value> results_;
+  std::vector<bool> gives_;  // by result
+  Tensors given_;            // by result
   std::shared_ptr<ArenaMemory> memory_;
   std::unique_ptr<ArenaLease> lease_;  // of memory of its own
   std::vector<BufferPlace> placed_;

@@ -428,24 +428,34 @@ void PlanBuilder::make_copies() {
   size_t s = 0;
   for (size_t p = 0; p < main_.size(); ++p)
     if (!node(p).is_view() && absorbed_[p] == kNone) step_of[p] = s++;
-  std::unordered_map<ValueId, size_t> fresh;  // root -> the step that makes it
+  std::unordered_map<ValueId, size_t> fresh;          // root -> the step that makes it
+  std::unordered_map<ValueId, FreshResult*> made_as;  // by the same root
   // A result that its operator allocates is held until its last reader has run.
   for (const auto& [p, made] : step_of) {
     size_t next = 0;
     for_each_value(node(p).results, [&](ValueId id) {
       if (!value(id).strided || plan_.steps_[made].results.empty()) return;
-      const size_t window = plan_.steps_[made].results[next++].window;
+      FreshResult& result = plan_.steps_[made].results[next++];
       fresh[id] = made;
+      made_as[id] = &result;
       size_t last = std::max(uses_.last_node(id), p);
       while (!step_of.count(last) && last > p) --last;
-      plan_.steps_[step_of[last]].releases.push_back(window);
+      plan_.steps_[step_of[last]].releases.push_back(result.window);
     });
   }
   const std::vector<ValueId> results = results_of(program_);
+  plan_.gives_.assign(results.size(), false);
+  plan_.given_.resize(results.size());
   for (size_t k = 0; k < results.size(); ++k) {
     const ValueId root = uses_.root(results[k]);
     if (output_of_[static_cast<size_t>(root)] == static_cast<int32_t>(k)) continue;
     const auto made = fresh.find(root);
+    if (options_.gives_results && made != fresh.end() && root == results[k] &&
+        value(root).contiguous() && made_as[root]->given < 0) {
+      made_as[root]->given = static_cast<int64_t>(k);
+      plan_.gives_[k] = true;
+      continue;
+    }
     auto& copies = made == fresh.end() ? plan_.copies_ : plan_.steps_[made->second].copies;
     copies.emplace_back(tensor(results[k]), plan_.windows_[plan_.output_windows_[k]].tensor());
   }

@@ -122,6 +122,33 @@ TEST_F(SimulatedGraphs, BothModesOfTheEngineRun) {
   EXPECT_GT(Streams::get().replays, 4);
 }
 
+/// `at::prelu` has no form that writes into given memory: what it returns is handed to the caller.
+TEST_F(SimulatedGraphs, ResultsThatOperatorsAllocateAreNotCopied) {
+  const at::NoGradGuard no_grad;
+  Network network;
+  network.name = "activation";
+  network.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {7}}};
+  network.forward = [](const Tensors& t) { return Tensors{at::prelu(t[0], t[1])}; };
+  const Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 3);
+  const Tensor x = ensemble.tensors[0], w = ensemble.tensors[1].cpu();
+  for (const Mode mode : {Mode::default_, Mode::reduce_overhead}) {
+    CompileOptions options;
+    options.mode = mode;
+    options.tune = false;
+    const auto model = compile(network, ensemble, options);
+    EXPECT_NE(model->plan_text().find(" 0 results copied out"), std::string::npos)
+        << model->plan_text();
+    const Tensors inputs{x, x.neg(), x.mul(3)};
+    Tensors results;
+    for (const Tensor& input : inputs) results.push_back(model->run({input})[0]);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const Tensor in = inputs[k].cpu();
+      EXPECT_TRUE(results[k].cpu().equal(at::where(in > 0, in, in * w.unsqueeze(1)))) << k;
+    }
+  }
+  EXPECT_EQ(violations(), Lines{});
+}
+
 /// How many calls and copies `work` asks of the device.
 int64_t launches_of(const Work& work) {
   const int64_t before = Streams::get().launches;

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <torch/library.h>
 
 #include <cerrno>
 #include <cstring>
@@ -106,6 +107,44 @@ TEST(Arena, PlansFollowMemoryThatMoved) {
     EXPECT_TRUE(at::equal(at::from_blob(memory->data(), {5, 3}), x.exp())) << more;
     EXPECT_TRUE(at::allclose(sums, x.exp().sum(1))) << more;
   }
+}
+
+/// Returns its argument itself, without a schema that says so, while `itself` is true.
+bool itself = false;
+Tensor maybe_itself(const Tensor& x) { return itself ? x.view(x.sizes()) : x.clone(); }
+TORCH_LIBRARY_FRAGMENT(lower_test, m) {
+  m.def("maybe_itself(Tensor x) -> Tensor");
+  m.impl("maybe_itself", c10::DispatchKey::CPU, TORCH_FN(maybe_itself));
+}
+
+/// A plan hands over results that their operators allocated, and copies what is not theirs alone.
+TEST(Plan, GivesResultsThatOwnTheirMemory) {
+  const Tensor x = at::randn({5, 3}), right = x.clone();
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("lower_test::maybe_itself", "")
+                      .typed<Tensor(const Tensor&)>();
+  const Program program = record({{"x", Role::input, x, true}}, [&](const Tensors& t) -> Tensors {
+    return {op.call(t[0]), at::exp(t[0])};
+  });
+  PlanOptions options;
+  options.gives_results = true;
+  Plan plan(program, {}, options);
+  const Tensor exp = at::empty({5, 3});
+  for (const bool view : {false, true}) {
+    itself = view;
+    x.copy_(right);
+    plan.bind(0, x.data_ptr());
+    plan.bind_outputs({nullptr, exp.data_ptr()});
+    plan.run();
+    ASSERT_TRUE(plan.gives(0));
+    EXPECT_FALSE(plan.gives(1)) << "its operator can write into given memory";
+    const Tensor given = plan.given(0);
+    EXPECT_EQ(given.use_count(), 1U) << "the plan keeps it no longer";
+    x.zero_();
+    EXPECT_TRUE(at::equal(given, right)) << view;
+    EXPECT_TRUE(at::equal(exp, right.exp())) << view;
+  }
+  itself = false;
 }
 
 TEST(Arena, ItsMemoryEndsWithIt) {
