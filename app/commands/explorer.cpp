@@ -39,7 +39,7 @@ class ExplorerCommand : public Command {
 
   int run() override {
     const auto [width, height] = size();
-    if (!view_.empty()) check_view();
+    const std::optional<Place> place = place_of_view();
     const bool picture = !screenshot_.empty();
     const std::string remembered = picture ? "" : settings_path();
     Settings settings = load_settings(remembered);
@@ -49,11 +49,11 @@ class ExplorerCommand : public Command {
     }
     if (dark_) settings.dark = true;
     if (scale_ > 0) settings.scale = scale_;
-    const bool whole = view_.empty() || view_ == "window";
-    if (!whole) settings.view = view_;
     auto platform = picture ? picture_platform(settings.width, settings.height)
                             : window_platform(settings.width, settings.height);
-    Screen screen(std::move(platform), Store::path(db_), std::move(settings), whole || !picture);
+    Screen screen(std::move(platform), Store::path(db_), std::move(settings),
+                  picture ? place : std::nullopt);
+    if (place) screen.explorer().show(view_);
     Driver driver(screen);
     choose(screen, driver);
     if (picture) {
@@ -80,9 +80,12 @@ class ExplorerCommand : public Command {
     return names;
   }
 
-  void check_view() const {
+  /// Where the panel of `--view` is shown; nullopt for the whole window.
+  std::optional<Place> place_of_view() const {
+    if (view_.empty() || view_ == "window") return std::nullopt;
+    for (const PanelInfo& info : panels())
+      if (info.name == view_) return info.place;
     const std::vector<std::string> known = views();
-    if (std::find(known.begin(), known.end(), view_) != known.end()) return;
     fail("[--view] view: got {}, expected one of {}; try --view {}", printable(view_),
          listing(known, 99), nearest(view_, known, "plot"));
   }

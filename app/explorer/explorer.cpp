@@ -156,7 +156,7 @@ void Explorer::drop(const std::vector<std::string>& paths) {
   say("nothing here takes these files; drop a network or checkpoints", true);
 }
 
-void Explorer::draw(Ui& ui, bool whole) {
+void Explorer::draw(Ui& ui, std::optional<Place> only) {
   if (std::exchange(unfocus_, false)) ImGui::ClearActiveID();
   const ImVec2 size = ImGui::GetIO().DisplaySize;
   ImGui::SetNextWindowPos({0, 0});
@@ -167,8 +167,8 @@ void Explorer::draw(Ui& ui, bool whole) {
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
                    ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoBackground);
   ImGui::PopStyleVar();
-  if (!whole) {
-    place(ui, Place::middle, 0, 0, size.x, size.y);
+  if (only) {
+    place(ui, *only, 0, 0, size.x, size.y);
     ImGui::End();
     return;
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ class Explorer {
   KeySheet keys;
   FileBrowser files;
 
-  /// Draws everything, or with `whole` false only the panel in the middle.
-  void draw(Ui& ui, bool whole = true);
+  /// Draws everything, or only the panel that is shown in one place.
+  void draw(Ui& ui, std::optional<Place> only = {});
   /// Before each frame: delivers the results of jobs. True if something changed.
   bool update();
   /// Whether other programs changed the store; the next `update` handles it.

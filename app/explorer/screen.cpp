@@ -36,10 +36,11 @@ double FrameTimes::percentile_ms(double share) const {
   return sorted[static_cast<size_t>(at)];
 }
 
-Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings, bool whole)
+Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings,
+               std::optional<Place> only)
     : platform_(std::move(platform)),
       explorer_(std::move(db), std::move(settings)),
-      whole_(whole),
+      only_(only),
       last_s_(now_s()) {
   if (!explorer_.settings.tables.empty())
     ImGui::LoadIniSettingsFromMemory(explorer_.settings.tables.data(),
@@ -67,7 +68,7 @@ void Screen::frame() {
   ui_.begin_frame(input, platform_->width(), platform_->height(),
                   static_cast<float>(std::min(begun - last_s_, 0.5)));
   last_s_ = begun;
-  explorer_.draw(ui_, whole_);
+  explorer_.draw(ui_, only_);
   const ImGuiMouseCursor cursor = ImGui::GetMouseCursor();
   ui_.end_frame();
   platform_->set_cursor(cursor);

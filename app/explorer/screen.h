@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct FrameTimes {
 /// The explorer on a platform, frame by frame.
 class Screen {
  public:
-  Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings, bool whole = true);
+  /// `only`: of Explorer::draw.
+  Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings,
+         std::optional<Place> only = {});
   ~Screen();
 
   /// One frame with this input.
@@ -41,7 +44,7 @@ class Screen {
   Ui ui_;
   std::unique_ptr<Platform> platform_;
   Explorer explorer_;
-  bool whole_;
+  std::optional<Place> only_;
   double last_s_ = 0;
   int picture_waited_ = 0;
 };
