@@ -58,7 +58,7 @@ class SweepCommand : public Command {
         ->delimiter(',');
     app.add_option("--phase", choices_.phases, "forward, backward or step")->delimiter(',');
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
-    app.add_option("--seed", seed_, "of everything random")->capture_default_str();
+    app.add_option("--seed", seed_, "of everything random")->check(negative)->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
         ->check(not_positive);
     app.add_option("--timeout", timeout_,
@@ -67,7 +67,7 @@ class SweepCommand : public Command {
         ->check(not_positive);
     app.add_option("--name", name_, "a label, to find the sweep by");
     app.add_option("--top", top_, "rows of the summary, the largest speedups first; 0: all")
-        ->check(CLI::NonNegativeNumber);
+        ->check(negative);
     app.add_option("--peer", peer_,
                    "also time torch.compile in this Python, of one model and of vmap, as python3");
     app.add_flag("-c,--compiled", compiled_,

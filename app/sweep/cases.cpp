@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "app/options.h"
 #include "app/sweep/user_network.h"
@@ -61,11 +62,16 @@ void parse_axis(const std::string& text, Axes* axes) {
          printable(text));
   std::vector<int64_t> sizes;
   for (const std::string& part : split(text.substr(equals + 1))) try {
-      sizes.push_back(std::stoll(part));
+      size_t read = 0;
+      sizes.push_back(std::stoll(part, &read));
+      if (read < part.size()) throw std::invalid_argument(part);
     } catch (const std::exception&) {
       fail("[--axis] sizes: got {}, expected numbers; try linear.D=256,512", printable(part));
     }
-  (*axes)[text.substr(0, dot)][text.substr(dot + 1, equals - dot - 1)] = sizes;
+  auto& of_target = (*axes)[text.substr(0, dot)];
+  if (!of_target.emplace(text.substr(dot + 1, equals - dot - 1), sizes).second)
+    fail("[--axis] axis: got {} twice, expected it once; try all sizes behind one =, as 256,512",
+         printable(text.substr(0, equals)));
 }
 
 /// Refuses an axis that the target does not have.

@@ -80,6 +80,11 @@ class Cli(unittest.TestCase):
         self.refused(2, "--n.*got x", "fuse", "mlp", "-n", "4,x")
         self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
         self.refused(2, "budget: got -1, expected a positive number", "fuse", "mlp", "--budget", "-1")
+        self.refused(2, "seed: got -1, expected a number from 0 on", "fuse", "mlp", "--seed", "-1")
+        self.refused(2, "top: got -1, expected a number from 0 on", "sweep", "ci", "--top", "-1")
+        self.refused(2, r"\[--axis\] axis: got linear.D twice, expected it once",
+                     "sweep", "ci", "--axis", "linear.D=8", "--axis", "linear.D=16")
+        self.refused(2, r"\[--axis\] sizes: got 8x, expected numbers", "sweep", "ci", "--axis", "linear.D=8x")
 
     def test_names(self):
         self.refused(2, "lenet", "fuse", "lenett")
@@ -161,6 +166,17 @@ class Cli(unittest.TestCase):
 
     def test_a_picture_that_cannot_be_written_is_said(self):
         self.refused(1, "/nowhere/p.png. writing: got No such file", "--screenshot", "/nowhere/p.png", "--view", "plot")
+
+    def test_a_picture_shows_the_panel_that_was_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pictures = {}
+            for view in ("run", "trainings", "matrix", "point", "trials"):  # from all sides of the window
+                path = os.path.join(folder, view + ".png")
+                run = workbench("--screenshot", path, "--view", view, "--size", "400x300", "--db", os.path.join(folder, "r.db"))
+                self.assertEqual((run.returncode, run.stderr), (0, ""))
+                with open(path, "rb") as file:
+                    pictures[view] = file.read()
+            self.assertEqual(len(set(pictures.values())), len(pictures))
 
     def test_one_target_is_told_in_full(self):
         text = workbench("list", "conv2d").stdout

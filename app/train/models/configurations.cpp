@@ -8,6 +8,7 @@
 #include "app/train/models/values.h"
 #include "data/bytes/csv.h"
 #include "data/bytes/mapped_file.h"
+#include "data/machine/environment.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "engine/train/trainer.h"
@@ -16,6 +17,8 @@ namespace wide {
 namespace {
 
 const std::set<std::string> kSeedKeys = {"seed", "seed.init", "seed.order", "seed.dropout"};
+
+constexpr int64_t kSettings_bytes = 1 << 10;  // of one model, about
 
 using Row = std::map<std::string, double>;
 using Counts = std::vector<std::pair<std::string, int64_t>>;  // option, number of models
@@ -240,6 +243,9 @@ class ConfigurationBuilder {
         disagree(who, many, by, n_);
       }
     WIDE_ASSERT(n_ > 0);
+    if (n_ > available_memory() / kSettings_bytes)
+      fail("[models] count: got {}, expected no more than fit in {} of memory; try fewer", n_,
+           bytes_text(static_cast<double>(available_memory())));
     for (const auto& [key, values] : settings_) {
       std::vector<double>& spread = spread_[key] = values.spread(rows_, key, options_.seed);
       if (key == kOwnEpochs && values.is_range())

@@ -56,6 +56,8 @@ class Values(Refused):
             ("[clip] value: got -1, expected a finite number from 0 on; try 0", "--set", "clip=-1"),
             ("[nesterov] value: got 0.5, expected 0 or 1", "--optimizer", "sgd", "--momentum", "0.9", "--set", "nesterov=0.5"),
             ("[ema] value: got 1, expected less than 1", "--set", "ema=1"),
+            ("[models] count: got 99999999999, expected no more than fit in", "-n", "99999999999"),
+            ("--seed: got -1, expected a number from 0 on", "--seed", "-1"),
             ("[fold] folds: got none, expected some to choose from; try --folds 5", "--set", "fold=0"))
 
     def test_of_dropout(self):
