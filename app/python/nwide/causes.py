@@ -20,6 +20,9 @@ _ADVICE = (("a Python number that depends on an input or parameter", _NUMBERS), 
 _FOREIGN = (
     (r"tolist\(\) shouldn't be called",
      "tolist: got Python numbers of what depends on data, expected tensors; try torch's own operators"),
+    ("NestedTensorImpl",
+     "nested tensors: got what nn.TransformerEncoder makes of a padding mask in eval, expected plain tensors; try "
+     "nn.TransformerEncoder(..., enable_nested_tensor=False)"),
     (r"HigherOrderOperator (\w+)",
      "torch.{0}: got functions that it chooses between or repeats, expected PyTorch's plain operators; try torch.where in place of a "
      "branch, a loop of fixed length"),

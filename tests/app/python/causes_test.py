@@ -163,6 +163,14 @@ def plain_list(m):
     m.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
 
 
+def encoder(m):
+    m.encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1).eval()
+
+
+def padded(m, x):
+    return m.encoder(x[None], src_key_padding_mask=torch.arange(6)[None] > 3)
+
+
 def plain_dict(m):
     m.tables = {"a": [torch.randn(4)]}
 
@@ -180,6 +188,7 @@ REFUSED = {
     "autograd.grad": (gradient, {}, r"autograd: got a gradient inside of forward.*; try torch.func.grad, or torch.enable_grad\(\)"),
     "cond": (lambda m, x: torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (m.linear(x),)), {},
              "torch.cond: got functions that .*; try torch.where"),
+    "padding mask": (padded, {"prepare": encoder}, r"nested tensors: got what nn.TransformerEncoder .*enable_nested_tensor=False\)"),
     "dataclass": (lambda m, x: Unknown(m.linear(x)), {}, r"result: got tensors inside of Unknown.*; try torch.export.register_dataclass\(Unknown\)"),
     "class": (lambda m, x: Plain({"a": [m.linear(x)]}), {}, "result: got tensors inside of Plain.*; try a tuple or dict"),
     "set": (lambda m, x: {m.linear(x)}, {}, "result: got tensors inside of set.*; try a tuple or dict"),
