@@ -12,7 +12,7 @@ from .architecture import FunctionModule, check_kept_apart, check_same, check_va
 from .errors import Error, fail
 from .module import WideModule, moved
 from .options import Options
-from .recording import Form, argument_names, differ, see, torch_threads
+from .recording import Form, argument_names, differ, hooked_parameters, see, torch_threads
 
 
 def compile(
@@ -102,7 +102,9 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
         weights.append(tensors[0].detach().clone() if one or captured
                        else torch.stack([t.detach() for t in tensors]))
     own = copy.deepcopy(models[0])
-    return kind(own, slots, weights, shared, one_for_all, len(models), in_dims, options), models
+    wide = kind(own, slots, weights, shared, one_for_all, len(models), in_dims, options)
+    wide.__dict__["_hooked"] = tuple(dict.fromkeys(name for model in models for name in hooked_parameters(model)))
+    return wide, models
 
 
 def _check_recordable(model):

@@ -69,6 +69,7 @@ class WideModule(nn.Module):
 
     _unseen = None  # `_call` as torch.compile sees it: run eagerly, with a graph break
     _strict = False  # True: a strategy that does not apply is an error instead of a fallback
+    _hooked = ()  # names of parameters that had hooks in one of the models: copies have none
 
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
         super().__init__()
@@ -223,7 +224,7 @@ class WideModule(nn.Module):
                        for w, shared in zip(self._weights(), self._shared)]
             made = WideModule(self._model, self._slots, weights, list(self._shared), self._one_for_all, k, self._in_dims,
                               self._options)
-            made.__dict__["_strict"] = self._strict
+            made.__dict__.update(_strict=self._strict, _hooked=self._hooked)
             with KEEPING:
                 made = self._some.setdefault(k, made)
         made._modes_changed()
@@ -292,7 +293,7 @@ class WideModule(nn.Module):
         one = Form(form.build([t if d is None else t.select(d, 0) for t, d in zip(form.tensors, dims)]))
         exporting, updates = look(self._model, self._slots, one)
         self._make_own(updates)
-        recorder = Recorder(self._model, form, exporting)
+        recorder = Recorder(self._model, form, exporting, self._hooked)
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,
             shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})

@@ -9,7 +9,10 @@ import threading
 import traceback
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils import _pytree as pytree
+from torch.utils import checkpoint
 
 from . import _core
 from .architecture import PLAIN, path_text
@@ -167,8 +170,9 @@ class Replaced:
                 setattr(owner, name, value)
 
 
-_numpy, _data, _hook = torch.Tensor.numpy, torch.Tensor.data, torch.Tensor.register_hook
-_apply = torch.autograd.Function.__dict__["apply"]  # the raw attribute, bound to no class
+_numpy, _data, _hook, _needs = torch.Tensor.numpy, torch.Tensor.data, torch.Tensor.register_hook, torch.Tensor.requires_grad
+# What every torch.autograd.Function.apply calls, one that was bound before the recording too: as an attribute bound to no class.
+_apply = torch._C._FunctionBase.__dict__["apply"]
 _here = threading.local()
 
 
@@ -188,25 +192,45 @@ def _assigned(tensor, value):
     _data.__set__(tensor, value)
 
 
+def _recorded(value):
+    """Whether it is a tensor of a recording, the engine's or torch.export's."""
+    return isinstance(value, (FakeTensor, FunctionalTensor)) or isinstance(value, torch.Tensor) and torch._is_functional_tensor(value)
+
+
 def _applied(function, *args, **kwargs):
-    if any(isinstance(t, torch.Tensor) and torch._is_functional_tensor(t) for t in args):
+    # Checkpoints are computed where they stand: what the backward pass computes again is chosen for the whole program.
+    if function is checkpoint.CheckpointFunction:
+        compute, _, *inputs = args
+        return compute(*inputs)
+    if function is checkpoint._NoopSaveInputs:
+        return torch.empty(0)
+    if any(_recorded(t) for t in args):
         fail("backward", function.__name__, "a torch.autograd.Function", "operators with PyTorch's own gradients",
              "x + (f(x) - x).detach() for gradients straight through")
     return _apply.__get__(None, function)(*args, **kwargs)
 
 
 def _hooked(tensor, hook):
-    if torch._is_functional_tensor(tensor):
+    if _recorded(tensor):
         fail("backward", "register_hook", "a hook on a tensor inside forward", "none",
-             "one on the wide module's inputs, outputs or parameters")
+             "one on the wide module's inputs, outputs or parameters, in a loop of your own")
     return _hook(tensor, hook)
+
+
+def _needs_gradient(tensor):
+    """In grad mode: recorded tensors seem not to, but PyTorch's would, as they depend on parameters. Inputs are as they are."""
+    return _needs.__get__(tensor) or (
+        torch.is_grad_enabled() and torch._is_functional_tensor(tensor) and tensor.is_floating_point()
+        and id(tensor) not in getattr(_here, "inputs", ()))
 
 
 # Recorded tensors, which have no memory, refuse to become NumPy arrays.
 _without_numpy = Replaced({(torch.Tensor, "numpy"): _array})
 _other_data = Replaced({(torch.Tensor, "data"): property(_detached, _assigned, _data.__delete__)})
 # Forward refuses what gives gradients by code of its own, which a recording of PyTorch's operators does not see.
-_plain_gradients = Replaced({(torch.autograd.Function, "apply"): classmethod(_applied), (torch.Tensor, "register_hook"): _hooked})
+plain_gradients = Replaced({
+    (torch.autograd.function._SingleLevelFunction, "apply"): classmethod(_applied), (torch.Tensor, "register_hook"): _hooked,
+    (torch.Tensor, "requires_grad"): property(_needs_gradient, _needs.__set__)})
 
 
 @contextlib.contextmanager
@@ -231,10 +255,25 @@ def set_modes(model, training):
             module.training = on
 
 
-class Recorder:
-    """One model's forward as a function of a flat list of tensors. `arguments`: the form of a call."""
+def hooked_parameters(model):
+    """The names of parameters with hooks, which change gradients or act on them."""
+    return [name for name, p in model.named_parameters()
+            if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)]
 
-    def __init__(self, model, arguments, exporting=False):
+
+def refuse_backward_hooks(thing, model, advice):
+    """Raises Error for hooks that change gradients inside a model."""
+    for path, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            fail(thing, path_text(path), "a backward hook", "none inside a wide module", advice)
+
+
+class Recorder:
+    """One model's forward as a function of a flat list of tensors. `arguments`: the form of a call. `hooked`: parameters that
+    had hooks."""
+
+    def __init__(self, model, arguments, exporting=False, hooked=()):
+        self.hooked = hooked
         self.model, self.arguments, self.exporting = model, arguments.bare(), exporting
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
         self.results = {}  # form of the results, by `_kind` of the inputs
@@ -246,14 +285,19 @@ class Recorder:
 
     def __call__(self, tensors):
         self.place, self.printed = "", False
+        _here.inputs = {id(t) for t in tensors}
         args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         buffers = {module: dict(module._buffers) for module in self.model.modules()}
         now = modes(self.model)
         set_modes(self.model, self.modes)
         try:
-            self._refuse_backward_hooks()
-            plain = _plain_gradients if torch.is_grad_enabled() else contextlib.nullcontext()
+            if torch.is_grad_enabled():
+                refuse_backward_hooks("backward", self.model, "one on the wide module itself")
+                for name in self.hooked:
+                    fail("backward", f"parameter {name}", "a hook on it in one of the models", "none when they are compiled",
+                         f"to remove it, and a hook on wide.get_parameter({name!r})")
+            plain = plain_gradients if torch.is_grad_enabled() else contextlib.nullcontext()
             with as_for_export(self.exporting), _without_numpy, detached_data(), plain, \
                     torch.compiler.set_stance("force_eager"):
                 results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
@@ -276,11 +320,6 @@ class Recorder:
         if not all(form.same(other) for other in self.results.values()):
             self.only = None
         return results.tensors
-
-    def _refuse_backward_hooks(self):
-        for path, module in self.model.named_modules() if torch.is_grad_enabled() else ():
-            if module._backward_hooks or module._backward_pre_hooks:
-                fail("backward", path_text(path), "a backward hook", "none inside a wide module", "one on the wide module itself")
 
     def _rebound(self, buffers, results):
         """Writes what forward assigned to a buffer's name (`self.mean = 0.9 * self.mean + ...`) into that buffer."""

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from ..architecture import aliases_of, check_like, slots_of
-from ..errors import fail, one_line
-from ..recording import detached_data, untouched_randomness
+from ..errors import Error, fail, one_line
+from ..recording import detached_data, hooked_parameters, plain_gradients, refuse_backward_hooks, untouched_randomness
 from . import tensor_files
 
 
@@ -102,6 +102,7 @@ def with_loss(model, loss, columns, more):
     return twin, added
 
 
+OWN_LOOP = "nw.compile and a loop of your own, with hooks on the wide module and its parameters"
 LAYERS = os.path.dirname(nn.modules.__file__)
 
 
@@ -172,6 +173,7 @@ def export(model, sample, path, train):
     forward's arguments. Returns how many results forward has."""
     arguments, named = _arguments(model, sample)
     _refuse_assigned_buffers(model, arguments, named, train)
+    refuse_backward_hooks("train", model, OWN_LOOP)
     dims = [torch.export.Dim("batch", min=1), torch.export.Dim.AUTO]
     flags = {module: module.training for module in model.modules()}
     reason = None
@@ -180,11 +182,13 @@ def export(model, sample, path, train):
             model.eval()
         for shapes in [*({name: {0: dim} for name in sample} for dim in dims), None]:
             try:
-                with untouched_randomness(0), detached_data(), warnings.catch_warnings(), quiet():
+                with untouched_randomness(0), detached_data(), plain_gradients, warnings.catch_warnings(), quiet():
                     warnings.simplefilter("ignore")
                     program = torch.export.export(model, arguments, named, dynamic_shapes=shapes)
                     torch.export.save(program, path)
                 return len(program.graph_signature.user_outputs)
+            except Error:
+                raise
             except Exception as error:  # torch.export raises whatever its user's code does
                 reason = reason or error
     finally:
@@ -222,6 +226,9 @@ class Starts:
         frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
         kinds = {name: f"{t.dtype} {tuple(t.shape)}{' without gradient' if name in frozen else ''}"
                  for name, t in known.items()}
+        refuse_backward_hooks("train", model, OWN_LOOP)
+        for name in hooked_parameters(model):
+            fail("train", f"parameter {name} of model {number}", "a hook on it", "none", OWN_LOOP)
         if self.model is None:
             self.model = model
         elif model is not self.model:

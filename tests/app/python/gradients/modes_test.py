@@ -16,6 +16,7 @@ from unittest import mock  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential  # noqa: E402
 
 import nwide as nw  # noqa: E402
 from nwide import recording  # noqa: E402
@@ -75,6 +76,45 @@ class Hooked(nn.Module):
         if torch.is_grad_enabled():
             raise ValueError("no gradients here")
         return x
+
+
+class Layers(nn.Module):
+    """Two layers, the second of which a function calls: it gets the module, the layer as a function, and its input."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.a, self.b, self.how = nn.Linear(4, 5), nn.Sequential(nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)), how
+
+    def forward(self, x):
+        return self.how(self, x, self.a(x))
+
+
+class Sign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def clamped(module, x, h):
+    if h.requires_grad:
+        h.register_hook(lambda g: g.clamp(-0.01, 0.01))
+    return module.b(h)
+
+
+CHECKPOINTS = {
+    "again": lambda m, x, h: checkpoint(m.b, h, use_reentrant=False),
+    "reentrant": lambda m, x, h: checkpoint(lambda a, scale: m.b(a) * scale, h, 2.0, use_reentrant=True),
+    "where it has an effect": lambda m, x, h: checkpoint(m.b, h, use_reentrant=True) if h.requires_grad else m.b(h),
+    "sequential": lambda m, x, h: checkpoint_sequential(m.b, 2, h, use_reentrant=False)}
+ASKS = {
+    "of a result": lambda m, x, h: m.b(3 * h if h.requires_grad else h),
+    "of an input": lambda m, x, h: m.b(3 * h if x.requires_grad else h),
+    "of a parameter": lambda m, x, h: m.b(h) * (3 if m.a.weight.requires_grad else 1),
+    "of whole numbers": lambda m, x, h: m.b(3 * h if h.argmax(-1).requires_grad else h)}
 
 
 class Config:
@@ -151,6 +191,56 @@ class Modes(unittest.TestCase):
                 self.assert_gradients(wide, models)
                 with torch.no_grad():
                     torch.testing.assert_close(wide(x), torch.stack([model(i) for model, i in zip(models, x)]))
+
+    def assert_trains_like(self, models, x):
+        wide = nw.compile(models)
+        for _ in range(2):
+            got, own = wide(x), torch.stack([model(i) for model, i in zip(models, x)])
+            torch.testing.assert_close(got, own)
+            for y in (got, own):
+                y.pow(2).sum().backward()
+            self.assert_gradients(wide, models)
+            with torch.no_grad():
+                torch.testing.assert_close(wide(x), torch.stack([model(i) for model, i in zip(models, x)]))
+
+    def test_checkpoints_inside_of_a_model(self):
+        for name, how in CHECKPOINTS.items():
+            with self.subTest(name):
+                self.assert_trains_like([Layers(how).eval() for _ in range(3)], torch.randn(3, 6, 4))
+
+    def test_branches_on_whether_a_tensor_needs_a_gradient(self):
+        for name, how in ASKS.items():
+            with self.subTest(name):
+                self.assert_trains_like([Layers(how).eval() for _ in range(3)], torch.randn(3, 6, 4))
+
+    def test_a_hook_where_it_has_an_effect_is_refused(self):
+        wide = nw.compile([Layers(clamped) for _ in range(3)])
+        with self.assertRaisesRegex(nw.Error, "a hook on a tensor inside forward"):
+            wide(torch.randn(3, 6, 4)).sum().backward()
+
+    def test_functions_with_gradients_of_their_own_are_refused(self):
+        for apply in (lambda h: Sign.apply(h), Sign.apply):  # looked up late, and bound before the recording
+            wide = nw.compile([Layers(lambda m, x, h, apply=apply: apply(h)) for _ in range(3)])
+            with self.assertRaisesRegex(nw.Error, r"Sign: got a torch.autograd.Function"):
+                wide(torch.randn(3, 6, 4)).sum().backward()
+
+    def test_hooks_of_single_models_are_refused(self):
+        def scaled(*_):
+            return torch.zeros(5, 4)
+
+        for register in ("register_hook", "register_post_accumulate_grad_hook"):
+            models, x = [nn.Linear(4, 5) for _ in range(3)], torch.randn(3, 6, 4)
+            handle = getattr(models[2].weight, register)(scaled)
+            wide = nw.compile(models)
+            self.assertEqual(wide(x).shape, (3, 6, 5))
+            with self.assertRaisesRegex(nw.Error, r"parameter weight: got a hook on it in one of the models, .*get_parameter\('weight'\)"):
+                copy.deepcopy(wide)(x).sum().backward()
+            handle.remove()
+            self.assert_trains_like(models, x)
+
+    def test_attention_in_eval_has_gradients(self):
+        models = [nn.TransformerEncoderLayer(8, 2, 11, batch_first=True).eval() for _ in range(3)]
+        self.assert_trains_like(models, torch.randn(3, 2, 5, 8))
 
     def test_later_calls_without_a_backward_pass_record_nothing(self):
         x = torch.randn(3, 5, 4)

@@ -59,6 +59,23 @@ class Acts(nn.Module):
         return self.act(self.a(x))
 
 
+class Sign(torch.autograd.Function):
+    """With a gradient of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def hooked(h):
+    h.register_hook(lambda gradient: 2 * gradient)
+    return h
+
+
 class Arguments(Runs):
     def no(self, words, models=Net, *beside, **options):
         options.setdefault("data", rows())
@@ -122,6 +139,26 @@ class Arguments(Runs):
             x, y = rows()
             run = self.train(lambda: Draws(draw), data=(x, y), validation=(x, y), seeds=1, seed=5, epochs=2, dtype="f64", overwrite=True)
             self.assertAlmostEqual(run.table["loss"][0], nn.functional.cross_entropy(run.models[0](x), y).item(), delta=1e-9)
+
+    def test_gradients_of_their_own(self):
+        def with_hook(kind):
+            net = Net()
+            if kind == "module":
+                net.register_full_backward_hook(lambda *_: None)
+            else:
+                next(net.parameters()).register_hook(lambda gradient: 2 * gradient)
+            return net
+
+        for act, words in ((Sign.apply, "[backward] Sign: got a torch.autograd.Function, expected operators with PyTorch's own gradients; try "
+                                        "x + (f(x) - x).detach() for gradients straight through"),
+                           (hooked, "[backward] register_hook: got a hook on a tensor inside forward, expected none; try one on the wide "
+                                    "module's inputs, outputs or parameters, in a loop of your own")):
+            self.no(words, lambda: Acts(act), seeds=2)
+        advice = "try nw.compile and a loop of your own, with hooks on the wide module and its parameters"
+        self.no(f"[train] the model itself: got a backward hook, expected none inside a wide module; {advice}",
+                lambda: with_hook("module"), seeds=2)
+        name = next(name for name, _ in Net().named_parameters())
+        self.no(f"[train] parameter {name} of model 0: got a hook on it, expected none; {advice}", lambda: with_hook("parameter"), seeds=2)
 
     def test_functions(self):
         def mcc(output, target):
