@@ -9,7 +9,7 @@
 #include "app/results/runs.h"
 #include "app/sandbox/output_files.h"
 #include "data/reports/run/run_compare.h"
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 #include "data/reports/sweep/report_json.h"
 
 namespace wide::compare_command {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 
 namespace wide {
 

@@ -9,6 +9,7 @@
 
 #include "app/cli.h"
 #include "app/sweep/text.h"
+#include "data/reports/sweep/summary_rows.h"
 #include "engine/machine/clock.h"
 
 namespace wide {

@@ -4,7 +4,7 @@
 
 #include "app/cli.h"
 #include "data/reports/run/run.h"
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 
 namespace wide {
 

@@ -10,18 +10,14 @@
 #include "data/escape.h"
 #include "data/reports/apart.h"
 #include "data/reports/sweep/report_tables.h"
+#include "data/reports/sweep/summary_rows.h"
 #include "data/text.h"
 
 namespace wide {
 namespace {
 
-/// Cases that share a line of the summary: those of one table, or of one N if published figures are
-/// compared for every N.
-struct Row {
+struct Row : SummaryRow {
   std::string label;
-  std::vector<const Case*> cases;
-  const Case* largest = nullptr;
-  const Trial* best = nullptr;             // fastest correct one at the largest N
   int64_t ok = 0, no_result = 0, bad = 0;  // no result: left out or not finished
   double published = 0;
 };
@@ -50,37 +46,23 @@ double figure(const SummaryOptions& options, const Case& c) {
   return n == target->second.end() ? 0 : n->second;
 }
 
-void complete(Row* row, const SummaryOptions& options) {
-  row->largest = row->cases.front();
-  for (const Case* c : row->cases) {
-    if (c->n >= row->largest->n) row->largest = c;
-    for (const Trial& t : c->trials)
-      ++(t.status == Status::ok ? row->ok : is_bad(t) ? row->bad : row->no_result);
-  }
-  for (const Trial& t : row->largest->trials)
-    if (t.status == Status::ok && t.speedup &&
-        (!row->best || t.timing.median_ns < row->best->timing.median_ns))
-      row->best = &t;
-  row->published = figure(options, *row->largest);
-}
-
+/// Published figures are compared for every N: then each has a line.
 std::vector<Row> rows_of(const SweepReport& report, const SummaryOptions& options) {
   std::vector<Row> rows;
   const Apart apart(report.cases);
-  for (const Case& c : report.cases) {
-    const auto belongs = [&](const Row& row) {
-      const Case& first = *row.cases.front();
-      return same_table(first, c) && apart.number(first) == apart.number(c) &&
-             (figure(options, c) == 0 || first.n == c.n);
-    };
-    auto row = std::find_if(rows.begin(), rows.end(), belongs);
-    if (row == rows.end()) {
-      row = rows.insert(rows.end(), Row{});
-      row->label = label_of(c, report.cases, apart);
-    }
-    row->cases.push_back(&c);
+  const auto also = [&](const Case& first, const Case& c) {
+    return figure(options, c) == 0 || first.n == c.n;
+  };
+  for (SummaryRow& found : summary_rows(report.cases, also)) {
+    Row row;
+    static_cast<SummaryRow&>(row) = std::move(found);
+    row.label = label_of(*row.shown, report.cases, apart);
+    row.published = figure(options, *row.shown);
+    for (const Case* c : row.cases)
+      for (const Trial& t : c->trials)
+        ++(t.status == Status::ok ? row.ok : is_bad(t) ? row.bad : row.no_result);
+    rows.push_back(std::move(row));
   }
-  for (Row& row : rows) complete(&row, options);
   return rows;
 }
 
@@ -135,7 +117,7 @@ std::string next_line(const SweepReport& report, const std::vector<Row>& rows,
       return fmt::format(
           "  next: workbench fuse MODEL -n {} --explain does it to a network of "
           "yours; workbench compare A B holds two sweeps together\n",
-          row.largest->n);
+          row.shown->n);
   return "  next: the reasons above say what would run\n";
 }
 
@@ -159,12 +141,14 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
     rows.erase(end, rows.end());
   }
   std::vector<std::string> head = {
-      "target", "N", "best strategy", "over loop", "over best baseline", "ok", "n/a", "bad"};
+      "target", "N",   "shape", "best strategy", "over loop", "over best baseline",
+      "ok",     "n/a", "bad"};
   if (published) head.push_back("published");
-  Table table(head, {false, true, false, true, true, true, true, true, true});
+  Table table(head, {false, true, false, false, true, true, true, true, true, true});
   for (const Row& row : rows) {
     std::vector<std::string> cells = {row.label,
-                                      fmt::format("{}", row.largest->n),
+                                      fmt::format("{}", row.shown->n),
+                                      row.shown->shape,
                                       row.best ? row.best->strategy : "none",
                                       row.best ? speedup_text(row.best->speedup->vs_loop) : "",
                                       row.best ? speedup_text(row.best->speedup->vs_best) : "",
@@ -172,7 +156,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
                                       fmt::format("{}", row.no_result),
                                       fmt::format("{}", row.bad)};
     if (published) cells.push_back(row.published > 0 ? fmt::format("{}x", row.published) : "");
-    if (row.largest->disturbed) cells[4] += " disturbed";
+    if (row.shown->disturbed) cells[5] += " disturbed";
     table.add(cells);
   }
   const Environment& e = report.environment;

@@ -17,7 +17,7 @@ struct SummaryOptions {
   std::vector<PresetNetwork> networks;  // users' own; the command proposed next names their files
 };
 
-/// One line per target at its largest N, where the time went, what is wrong, and what to do next.
+/// A line for each of `summary_rows`, where the time went, what is wrong, and what to do next.
 /// Fits a screen with all targets there are.
 std::string summary_text(const SweepReport& report, const SummaryOptions& options = {});
 

@@ -7,6 +7,7 @@
 
 #include "app/results/table.h"
 #include "data/reports/apart.h"
+#include "data/reports/sweep/summary_rows.h"
 #include "data/text.h"
 
 namespace wide {
@@ -40,11 +41,6 @@ std::string crossover_line(const std::vector<Case>& cases) {
 }
 
 }  // namespace
-
-bool same_table(const Case& a, const Case& b) {
-  return a.target == b.target && a.mode == b.mode && a.device == b.device && a.dtype == b.dtype &&
-         a.phase == b.phase;
-}
 
 std::string cases_text(const std::vector<Case>& cases, const std::string& machine) {
   const Case& first = cases.front();

@@ -6,9 +6,6 @@
 
 namespace wide {
 
-/// Whether two cases go into one table: the same target, device, dtype, mode and phase.
-bool same_table(const Case& a, const Case& b);
-
 /// A table of one target's trials: N, strategy, time, speedups, error, verdict; then crossovers and
 /// notes on baselines. `machine` is named above the table.
 std::string cases_text(const std::vector<Case>& cases, const std::string& machine = "");

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/escape.h"
 #include "data/reports/apart.h"
 #include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/summary_rows.h"
 #include "data/text.h"
 
 namespace wide {
@@ -64,15 +64,6 @@ void flatten(const nlohmann::ordered_json& json, const std::string& name, Report
                            : json.is_string() ? json.get<std::string>()
                                               : json.dump();
   table->rows.push_back({name, text});
-}
-
-/// Cases that may share a row, by machine.
-std::vector<std::vector<Case>> machine_groups(const std::vector<Case>& cases, const Apart& apart) {
-  std::map<size_t, std::vector<Case>> by_number;
-  for (const Case& c : cases) by_number[apart.number(c)].push_back(c);
-  std::vector<std::vector<Case>> groups;
-  for (auto& [number, group] : by_number) groups.push_back(std::move(group));
-  return groups;
 }
 
 }  // namespace
@@ -171,21 +162,18 @@ ReportTable timing_table(const std::vector<Case>& cases) {
 }
 
 ReportTable summary_table(const SweepReport& report) {
-  ReportTable table(
-      {"target", "machine", "largest N", "best strategy", "over loop", "over best baseline",
-       "verdict", "ok", "incorrect", "failed", "unsupported", "not run", "disturbed"},
-      {"largest N", "over loop", "over best baseline", "ok", "incorrect", "failed", "unsupported",
-       "not run", "disturbed"});
+  ReportTable table({"target", "device", "dtype", "mode", "phase", "machine", "largest N", "shape",
+                     "best strategy", "over loop", "over best baseline", "verdict", "ok",
+                     "incorrect", "failed", "unsupported", "not run", "disturbed"},
+                    {"largest N", "over loop", "over best baseline", "ok", "incorrect", "failed",
+                     "unsupported", "not run", "disturbed"});
   const Apart apart(report.cases);
-  std::vector<std::vector<Case>> groups;
-  for (const auto& of_target : target_groups(report.cases))
-    for (auto& cases : machine_groups(of_target, apart)) groups.push_back(std::move(cases));
   int64_t left_out = 0;
-  for (const auto& cases : groups) {
-    int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, waiting = 0, largest = 0;
-    for (const Case& c : cases) {
-      largest = std::max(largest, c.n);
-      for (const Trial& t : c.trials)
+  for (const SummaryRow& row : summary_rows(report.cases)) {
+    int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, waiting = 0, disturbed = 0;
+    for (const Case* c : row.cases) {
+      disturbed += c->disturbed;
+      for (const Trial& t : c->trials)
         ++(t.status == Status::ok            ? ok
            : t.status == Status::incorrect   ? incorrect
            : t.status == Status::unsupported ? unsupported
@@ -193,20 +181,18 @@ ReportTable summary_table(const SweepReport& report) {
                                              : failed);
     }
     left_out += waiting;
-    const Trial* best = nullptr;
-    for (const Case& c : cases)
-      for (const Trial& t : c.trials)
-        if (c.n == largest && compared(t) &&
-            (!best || t.speedup->vs_best.value > best->speedup->vs_best.value))
-          best = &t;
+    const Case& c = *row.shown;
+    const Trial* best = row.best;
     table.rows.push_back(
-        {cases.front().target, apart.several() ? apart.of(cases[0]) : "", number(largest),
+        {c.target, c.device, c.dtype, c.mode, c.phase, apart.of(c), number(c.n), c.shape,
          best ? best->strategy : "none", best ? speedup_cell(best->speedup->vs_loop) : TableCell{},
          best ? speedup_cell(best->speedup->vs_best, best->speedup->best_baseline) : TableCell{},
          best ? best->verdict : "", count(ok), count(incorrect), count(failed), count(unsupported),
-         count(waiting), count(std::count_if(cases.begin(), cases.end(), is_disturbed))});
+         count(waiting), count(disturbed)});
   }
-  if (!apart.several()) table.leave_out("machine");
+  for (const Trait& trait : kTraits)
+    if (trait.value == &Case::machine ? !apart.several() : shared(trait, report.cases))
+      table.leave_out(trait.name);
   if (left_out == 0) table.leave_out("not run");
   if (std::none_of(report.cases.begin(), report.cases.end(), is_disturbed))
     table.leave_out("disturbed");

@@ -41,7 +41,8 @@ std::string common_text(const std::vector<Case>& cases);
 
 /// Every baseline and trial of one target's cases; properties that all cases share have no columns.
 ReportTable timing_table(const std::vector<Case>& cases);
-/// One row per target: the best strategy at the largest N, and the number of trials by status.
+/// A row for each of `summary_rows`, with the number of its trials by status; properties that all
+/// cases share have no columns.
 ReportTable summary_table(const SweepReport& report);
 /// From which N on a strategy is FASTER than the best baseline.
 ReportTable crossover_table(const std::vector<Case>& cases);

@@ -86,17 +86,22 @@ def summary(report):
     cases = report["cases"]
     disturbed = any(c["disturbed"] for c in cases)
     not_run = any(t["status"] in NOT_RUN for c in cases for t in c["trials"])
-    head = ["target", "largest N", "best strategy", "over loop", "over best baseline", "verdict", "ok",
+    traits = [t for t in TRAITS if len({c[t] for c in cases}) > 1]
+    head = ["target", *traits, "largest N", "shape", "best strategy", "over loop", "over best baseline", "verdict", "ok",
             "incorrect", "failed", "unsupported", *(["not run"] if not_run else []),
             *(["disturbed"] if disturbed else [])]
-    rows = []
-    for target, group in by_target(cases).items():
+    rows, groups = [], {}
+    for c in cases:
+        groups.setdefault((c["target"], *(c[t] for t in TRAITS)), []).append(c)
+    gain = lambda t: t["speedup"]["vs_best_baseline"]["value"]
+    for group in groups.values():
         trials = [t for c in group for t in c["trials"]]
         count = lambda *words: _count(sum(t["status"] in words for t in trials))
-        largest = max(c["n"] for c in group)
-        good = [t for c in group for t in c["trials"] if c["n"] == largest and t["speedup"]]
-        best = max(good, key=lambda t: t["speedup"]["vs_best_baseline"]["value"], default=None)
-        row = [_text(target), _number(largest), _text(best["strategy"] if best else "none"),
+        largest = [c for c in group if c["n"] == max(c["n"] for c in group)]
+        bests = [(c, max((t for t in c["trials"] if t["speedup"]), key=gain, default=None)) for c in largest]
+        shown, best = min((pair for pair in bests if pair[1]), key=lambda pair: gain(pair[1]), default=bests[-1])
+        row = [_text(shown["target"]), *(_text(shown[t]) for t in traits), _number(shown["n"]), _text(shown["shape"]),
+               _text(best["strategy"] if best else "none"),
                _over(best, "vs_loop") if best else _text(""), _over(best, "vs_best_baseline") if best else _text(""),
                _text(best["verdict"] if best else ""), count("ok"), count("incorrect"), count(*FAILED),
                count("unsupported")]

@@ -1,5 +1,6 @@
 // The summary of a sweep fits a screen with all targets, and says what to do next.
 #include "app/sweep/text.h"
+#include "data/reports/sweep/report_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -87,6 +88,34 @@ TEST(SweepText, KindsOfOneTargetHaveLinesOfTheirOwn) {
   const std::string text = summary_text(report);
   EXPECT_NE(text.find("target0 f32"), std::string::npos) << text;
   EXPECT_NE(text.find("target0 f64"), std::string::npos) << text;
+}
+
+/// Of several shapes at the largest N every summary shows the one whose best strategy gains least.
+TEST(SweepText, SummariesShowTheShapeThatGainsLeast) {
+  SweepReport report;
+  for (const double speedup : {7, 3, 5}) {
+    Case c = one_case("target0", 32, speedup);
+    c.shape = fmt::format("B{}", speedup);
+    c.trials.push_back(c.trials[0]);
+    c.trials[1].strategy = "slower";
+    c.trials[1].speedup->vs_best.value = 1;
+    report.cases.push_back(c);
+  }
+  report.cases.push_back(one_case("target0", 4, 2));
+  report.cases.insert(report.cases.begin(), report.cases[0]);
+  report.cases[0].trials[0].status = report.cases[0].trials[1].status = Status::incorrect;
+  const ReportTable table = summary_table(report);
+  ASSERT_EQ(table.rows.size(), 1u);
+  const auto cell = [&](const std::string& head) {
+    const auto at = std::find(table.head.begin(), table.head.end(), head) - table.head.begin();
+    return table.rows[0].at(static_cast<size_t>(at));
+  };
+  EXPECT_EQ(cell("shape").text, "B3");
+  EXPECT_EQ(cell("over best baseline").value, 3);
+  EXPECT_EQ(cell("ok").text, "7");
+  EXPECT_EQ(cell("incorrect").text, "2");
+  const std::string text = summary_text(report);
+  EXPECT_NE(text.find("  32  B3     fused          3.00x [3.00, 3.00]"), std::string::npos) << text;
 }
 
 TEST(SweepText, PublishedFiguresStandBesideTheirN) {

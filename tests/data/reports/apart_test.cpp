@@ -7,7 +7,7 @@
 
 #include "data/preset.h"
 #include "data/reports/suites/suites.h"
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 #include "data/reports/sweep/figures.h"
 #include "data/reports/sweep/report_tables.h"
 
@@ -99,8 +99,10 @@ TEST(Apart, TablesNameTheMachine) {
     EXPECT_TRUE(heads(*table).count("machine"));
     for (const auto& row : table->rows) ASSERT_EQ(row.size(), table->head.size());
   }
+  EXPECT_EQ(summary.head[1], "machine");
   EXPECT_EQ(summary.rows[1][1].text, kB);
-  EXPECT_EQ(summary.rows[1][2].text, "5") << "the largest N";
+  EXPECT_EQ(summary.head[2], "largest N");
+  EXPECT_EQ(summary.rows[1][2].text, "5");
   EXPECT_EQ(crossovers(each.cases)[1].machine, kB);
 }
 

@@ -1,4 +1,4 @@
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "data/reports/sweep/compare_noise.h"
+#include "data/reports/sweep/compare/compare_noise.h"
 #include "data/reports/sweep/report_json.h"
 
 namespace wide::compare_test {

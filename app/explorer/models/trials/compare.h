@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 
 namespace wide {
 

@@ -1,4 +1,4 @@
-#include "data/reports/sweep/compare_noise.h"
+#include "data/reports/sweep/compare/compare_noise.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/compare/compare.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/reports/sweep/compare_noise.h"
+#include "data/reports/sweep/compare/compare_noise.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/reports/sweep/report_tables.h"
 
