@@ -189,7 +189,7 @@ TuningKey Tuner::key(const ClaimedCall& claimed, const std::string& scope) const
 std::string Tuner::choose(const ClaimedCall& claimed) {
   const TuningKey network = key(claimed, "network");
   const TuningEntry chosen = choose_among(claimed, network);
-  seen_.insert_or_assign(
+  seen_[claimed.call.n].insert_or_assign(
       network.text(), TunedChoice{network, chosen.strategy, claimed.applicable, chosen.median_ns});
   return chosen.strategy;
 }
@@ -257,9 +257,10 @@ std::string Tuner::estimated(const ClaimedCall& claimed) const {
   return best;
 }
 
-std::vector<TunedChoice> Tuner::choices() const {
+std::vector<TunedChoice> Tuner::choices(int64_t n) const {
   std::vector<TunedChoice> choices;
-  for (const auto& [text, choice] : seen_) choices.push_back(choice);
+  if (const auto seen = seen_.find(n); seen != seen_.end())
+    for (const auto& [text, choice] : seen->second) choices.push_back(choice);
   return choices;
 }
 

@@ -40,8 +40,8 @@ class Tuner {
  public:
   explicit Tuner(TunerOptions options) : options_(options) {}
   std::string choose(const ClaimedCall& claimed);
-  /// The chosen strategy for each kind of call.
-  std::vector<TunedChoice> choices() const;
+  /// The strategy chosen for each kind of call of `n` models.
+  std::vector<TunedChoice> choices(int64_t n) const;
 
  private:
   TuningEntry choose_among(const ClaimedCall& claimed, const TuningKey& network);
@@ -51,7 +51,8 @@ class Tuner {
 
   TunerOptions options_;
   std::map<std::string, TuningEntry> known_;  // by key and strides, which the table ignores
-  std::map<std::string, TunedChoice> seen_;   // by the text of the key of scope "network"
+  /// By models of a call, and by the text of the key of scope "network", which all numbers share.
+  std::map<int64_t, std::map<std::string, TunedChoice>> seen_;
 };
 
 /// The cost of a call of `program` that takes `ns`: 10 % more if its results are not contiguous,

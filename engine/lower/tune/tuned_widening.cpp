@@ -80,9 +80,9 @@ WideProgram TunedWidening::widen_as_for(int64_t n, const Ensemble& models) const
 }
 
 std::vector<TuningKey> TunedWidening::keys(const std::string& primitive) const {
-  for (const Tuner* tuner : {&whole_, &serial_}) {
+  for (auto chosen = chosen_.rbegin(); chosen != chosen_.rend(); ++chosen) {
     std::vector<TuningKey> keys;
-    for (const TunedChoice& choice : tuner->choices())
+    for (const TunedChoice& choice : choices(chosen->first))
       if (choice.key.primitive == primitive) keys.push_back(choice.key);
     if (!keys.empty()) return keys;
   }
@@ -96,7 +96,7 @@ const TunedWidening::Strategies& TunedWidening::by_call(int64_t n) const {
 }
 
 std::vector<TunedChoice> TunedWidening::choices(int64_t n) const {
-  return (n == n_ ? whole_ : serial_).choices();
+  return (n == n_ ? whole_ : serial_).choices(n);
 }
 
 std::vector<std::string> differences(const Coverage& runs, const Coverage& shown) {

@@ -170,6 +170,24 @@ TEST_F(Choices, ForGradientsAreMadeOnTheWayForwardAlone) {
   }
 }
 
+TEST_F(Choices, AreRememberedForEachNumberOfModels) {
+  TunerOptions tuner;
+  tuner.n = 6;
+  tuner.measure = false;  // of equally long ones the first
+  TunedWidening widening({}, std::make_shared<const Program>(record_single(network, ensemble)), {},
+                         tuner);
+  const auto either = [&](int64_t n) {
+    for (const TunedChoice& choice : widening.choices(n))
+      if (choice.key.primitive == "planted_either") return choice.strategy;
+    return std::string();
+  };
+  for (const int64_t n : {2, 3, 6}) widening.widen(ensemble.models(0, n));
+  EXPECT_EQ(either(2), "few");
+  EXPECT_EQ(either(3), "many");
+  EXPECT_EQ(either(6), "many");
+  EXPECT_EQ(either(4), "") << "nothing was chosen for four";
+}
+
 TEST_F(Choices, AreTakenOverWhereTheyApply) {
   const auto single = std::make_shared<const Program>(record_single(network, ensemble));
   TunerOptions tuner;
