@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <map>
 
@@ -83,6 +84,14 @@ std::string csv_cell(std::string_view text) {
   std::string out = "\"";
   for (const char c : clean) out += c == '"' ? "\"\"" : std::string(1, c);
   return out + "\"";
+}
+
+std::string csv_number(double number) {
+  return std::isnan(number) ? "nan" : fmt::format("{}", number);
+}
+
+std::string csv_number(float number) {
+  return std::isnan(number) ? "nan" : fmt::format("{}", number);
 }
 
 std::string markdown_escape(std::string_view text) {

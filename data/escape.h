@@ -15,6 +15,10 @@ std::string xml_escape(std::string_view text);
 /// spreadsheet would run it as a formula; a number such as -0.5 stays as it is.
 std::string csv_cell(std::string_view text);
 
+/// A number with as many digits as its type needs to be read back; "nan" of either sign.
+std::string csv_number(double number);
+std::string csv_number(float number);
+
 /// Quotes one argument for bash, so that a command with it can be pasted or run.
 std::string shell_word(std::string_view word);
 

@@ -8,6 +8,7 @@
 #include "app/options.h"
 #include "app/sandbox/group.h"
 #include "app/train/baselines/separate_models.h"
+#include "app/train/inputs/embedding_check.h"
 #include "app/train/models/values.h"
 #include "app/train/run/identity.h"
 #include "data/bytes/csv.h"
@@ -190,6 +191,12 @@ void Prepared::check_data() {
   check(data.train);
   if (data.validation_file) check(*data.validation_file);
   if (data.test_file) check(*data.test_file);
+  const auto look_up = [&](const Network& form, const DataParts& parts) {
+    check_embeddings(network, form, parts, /*known_buffers=*/options.weights.empty());
+  };
+  look_up(network.train_form(), data.train);
+  if (data.validation_file) look_up(network.eval_form(), *data.validation_file);
+  if (data.test_file) look_up(network.eval_form(), *data.test_file);
   const auto with_rows = static_cast<int64_t>(data.train_rows.size());
   if (data.by_model && with_rows != n())
     fail("[{}] model: got rows of {} models, expected {}; try -n {}", printable(options.rows),
@@ -306,7 +313,7 @@ void Prepared::check_outputs() {
     const DataPart& target = *data.train.target;
     Sizes sizes = target.row_sizes();
     sizes.insert(sizes.begin(), network.batch());
-    in.target = at::zeros(sizes, target.values.options());
+    in.target = at::zeros(sizes, loss.loss.target_dtype(network.dtype()));
   }
   if (feed->fills_up_training() && !has_rows(output, network.batch()))
     fail(

@@ -72,15 +72,16 @@ void BatchColumn::take(int64_t model, const Tensor& into) const {
   const at::NoGradGuard no_grad;
   const Tensor from = column_.shared ? column_.values : column_.values.select(0, model);
   const bool converts = column_.values.scalar_type() != dtype_;
-  if (column_.rows.defined()) {
-    const Tensor rows = column_.rows.dim() == 2 ? column_.rows.select(0, model) : column_.rows;
-    const Tensor raw = converts ? at::empty(sizes_, column_.values.options()) : into;
-    take_rows(name_, from, rows, raw);
-    if (converts) into.copy_(raw);
-  } else {
-    into.copy_(from);
-  }
-  if (column_.prepare) column_.prepare(model, into);
+  Tensor taken = from;
+  if (column_.rows.defined() || column_.prepare)
+    taken = converts ? at::empty(sizes_, column_.values.options()) : into;
+  if (column_.rows.defined())
+    take_rows(name_, from, column_.rows.dim() == 2 ? column_.rows.select(0, model) : column_.rows,
+              taken);
+  else if (column_.prepare)
+    taken.copy_(from);
+  if (column_.prepare) taken = column_.prepare(model, taken);
+  if (!taken.is_same(into)) into.copy_(taken);
 }
 
 }  // namespace wide

@@ -12,6 +12,8 @@ class BatchColumn {
   bool present() const { return column_.values.defined(); }
   /// Whether all models share one batch.
   bool shared() const { return shared_; }
+  /// Lets every model gather a batch of its own, even of the same rows.
+  void never_share() { shared_ = false; }
   const Sizes& sizes() const { return sizes_; }  // [B, ...]
   at::ScalarType dtype() const { return dtype_; }
   const std::string& name() const { return name_; }

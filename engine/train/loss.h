@@ -27,6 +27,8 @@ struct Loss {
 
   bool needs_target() const { return name != "output"; }
   bool classifies() const { return name == "cross_entropy" || name == "nll"; }
+  /// Dtype of targets for outputs of dtype `of`.
+  at::ScalarType target_dtype(at::ScalarType of) const { return classifies() ? at::kLong : of; }
   /// Throws Error for an unknown name, a key that this loss lacks, or wrong sizes of a weight.
   void check() const;
 };

@@ -76,6 +76,12 @@ struct TrainerOptions {
   c10::Device device = c10::kCPU;
 };
 
+/// Gets one model's rows [B, ...], contiguous and in the data's dtype, which it may change in place
+/// (model -1: a shared batch); returns what the network gets, of the same sizes, before it is
+/// converted to the network's dtype. Called from several threads, and several times for the first
+/// batch of a new size.
+using PrepareRows = std::function<Tensor(int64_t model, const Tensor& rows)>;
+
 /// One input, target or weight of a batch. Tensors are on the CPU.
 struct Column {
   /// [N, B, ...]; [B, ...] where `shared`. With `rows`: the data from which rows are gathered, [N,
@@ -85,10 +91,8 @@ struct Column {
   /// int64 [N, B], or [B] for all models; undefined: `values` is the batch. Rows are gathered for
   /// each range, so that no tensor for N batches is made.
   Tensor rows = {};
-  /// Changes one model's gathered and converted rows in place, [B, ...] contiguous (normalisation,
-  /// augmentation); model -1 for a shared batch. Called from several threads, and several times for
-  /// the first batch of a new size.
-  std::function<void(int64_t model, const Tensor& rows)> prepare = {};
+  /// Changes one model's rows (normalisation, augmentation); undefined: nothing is changed.
+  PrepareRows prepare = {};
 };
 
 struct Batch {

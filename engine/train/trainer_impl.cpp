@@ -62,7 +62,9 @@ Call Trainer::Impl::read(const Batch& batch, bool step) const {
   const auto real = [&](at::ScalarType type) { return type == at::kFloat ? models.dtype() : type; };
   const auto add = [&](const std::string& name, const Column& column, at::ScalarType dtype) {
     call.columns.emplace_back(name, column, dtype, n);
-    const BatchColumn& c = call.columns.back();
+    BatchColumn& c = call.columns.back();
+    // What is computed once for all models may be added in another order than for one model.
+    if (options.exact) c.never_share();
     if (!c.present()) {
       call.columns.pop_back();
       return;
@@ -82,7 +84,7 @@ Call Trainer::Impl::read(const Batch& batch, bool step) const {
   if (loss.needs_target() != batch.target.values.defined())
     fail("[train] target: got {}, expected {} with {}; try another loss",
          loss.needs_target() ? "none" : "one", loss.needs_target() ? "one" : "none", loss.name);
-  add("target", batch.target, loss.classifies() ? at::kLong : models.dtype());
+  add("target", batch.target, loss.target_dtype(models.dtype()));
   add("weight", batch.weight, models.dtype());
   const auto of_loss = [&](const char* name, const Tensor& weight, int64_t own_dim) {
     if (weight.defined())

@@ -87,11 +87,13 @@ void ListOptimizer::leave_out(const Tensors& gradients) {
 OwnBatch::OwnBatch(const Prepared& run, const Batch& batch, int64_t model) {
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     const at::ScalarType dtype = run.network.asked()[i].dtype;
-    inputs.push_back(
-        batch_rows(batch.inputs[i], model).to(dtype == at::kFloat ? run.network.dtype() : dtype));
-    if (batch.inputs[i].prepare) batch.inputs[i].prepare(model, inputs[i]);
+    const PrepareRows& prepare = batch.inputs[i].prepare;
+    Tensor rows = batch_rows(batch.inputs[i], model);
+    if (prepare) rows = prepare(model, rows);
+    inputs.push_back(rows.to(dtype == at::kFloat ? run.network.dtype() : dtype));
   }
-  if (batch.target.values.defined()) target = batch_rows(batch.target, model);
+  if (batch.target.values.defined())
+    target = batch_rows(batch.target, model).to(run.loss.loss.target_dtype(run.network.dtype()));
   if (batch.weight.values.defined())
     weight = batch_rows(batch.weight, model).to(run.network.dtype());
 }

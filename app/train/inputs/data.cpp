@@ -79,9 +79,13 @@ std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
     }
     return sum;
   };
-  const Tensor sum = sum_of([](const Tensor& x) { return x; });
+  // From the first number of each, so that the mean of equal numbers is exactly theirs.
+  Tensor begin = rows.numel() == 0 ? at::zeros({1}, at::kDouble) : rows;
+  for (size_t d = 0; d < over.size() && rows.numel() > 0; ++d) begin = begin.narrow(over[d], 0, 1);
+  begin = begin.to(at::kDouble);
+  const Tensor sum = sum_of([&](const Tensor& x) { return x - begin; });
   const double count = double(rows.numel()) / double(std::max<int64_t>(1, sum.numel()));
-  const Tensor mean = sum / count;
+  const Tensor mean = begin + sum / count;
   const Tensor std = (sum_of([&](const Tensor& x) { return (x - mean).square(); }) / count).sqrt();
   return {mean[0], at::where(std == 0, at::ones_like(std), std)[0]};
 }
@@ -279,15 +283,14 @@ void add_normalization(const TrainOptions& options, TrainingData* data) {
   }
 }
 
-std::function<void(int64_t, const Tensor&)> preparation(const TrainingData& data,
-                                                        const std::string& input,
-                                                        const std::vector<int64_t>& group) {
+PrepareRows preparation(const TrainingData& data, const std::string& input,
+                        const std::vector<int64_t>& group) {
   for (const Normalization& n : data.normalization) {
     if (n.input != input) continue;
     return [n, group](int64_t model, const Tensor& rows) {
       const int64_t g = n.mean.size(0) == 1 || model < 0 ? 0 : group.at(static_cast<size_t>(model));
       // In float64, as the statistics are: the result equals that of a user's own NumPy code.
-      rows.copy_((rows.to(at::kDouble) - n.mean[g]) / n.std[g]);
+      return (rows.to(at::kDouble) - n.mean[g]) / n.std[g];
     };
   }
   return {};

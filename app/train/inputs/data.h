@@ -54,8 +54,7 @@ void add_normalization(const TrainOptions& options, TrainingData* data);
 
 /// The function that normalises a model's rows of an input, or an empty one. `group`: index of each
 /// model in the statistics.
-std::function<void(int64_t, const Tensor&)> preparation(const TrainingData& data,
-                                                        const std::string& input,
-                                                        const std::vector<int64_t>& group);
+PrepareRows preparation(const TrainingData& data, const std::string& input,
+                        const std::vector<int64_t>& group);
 
 }  // namespace wide

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/train/inputs/embedding_check.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -133,6 +134,7 @@ DataParts Feed::read_rows(int64_t epoch) const {
           "try other labels",
           parts.file, parts.target->columns, data_.classes - 1);
   }
+  check_embeddings(network_, network_.train_form(), parts, options_.weights.empty());
   take_models(&parts, data_.first_model, static_cast<int64_t>(models_.size()));
   return parts;
 }
@@ -171,7 +173,7 @@ Column Feed::column(const DataPart& part, const Tensor& rows, int64_t step) cons
   if (step < 0 || !augmentation_.any() || !is_image(part)) return column;
   column.prepare = [this, step, then = column.prepare](int64_t model, const Tensor& images) {
     augment(augmentation_, models_[static_cast<size_t>(model)].seed_dropout, step, images);
-    if (then) then(model, images);
+    return then ? then(model, images) : images;
   };
   return column;
 }

@@ -148,7 +148,7 @@ class PartReader {
       if (wanted_.knows_sizes)
         fit(spec, columns.size(), &p);
       else if (data_.table)
-        p.values = p.values.to(wanted_.dtype);
+        p.values = p.values.to(at::kDouble);
       const at::ScalarType type = wanted_.knows_sizes ? spec.dtype : p.values.scalar_type();
       p.real = c10::isFloatingType(type) || (!wanted_.knows_sizes && type == at::kByte);
       check_finite(p);
@@ -223,8 +223,15 @@ class PartReader {
     if (classes && c10::isFloatingType(values.scalar_type()))
       fail("[{}] target {}: got {}, expected whole numbers, the classes, for {}; try --loss mse",
            file_, parts_.target->columns, short_name(values.scalar_type()), wanted_.loss->name);
-    values = values.to(classes ? at::kLong : wanted_.dtype);
+    values = values.to(classes ? at::kLong : without_rounding(values.scalar_type()));
     if (!classes) check_finite(*parts_.target);
+  }
+
+  /// The network's dtype if it represents all numbers of `type`; otherwise float64: the loss rounds
+  /// such targets, metrics read them as they are.
+  at::ScalarType without_rounding(at::ScalarType type) const {
+    const bool fits = c10::elementSize(type) <= (c10::isFloatingType(type) ? 4 : 2);
+    return fits ? wanted_.dtype : at::kDouble;
   }
 
   DataPart part(const std::string& name, const Names& columns,

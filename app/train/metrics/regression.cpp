@@ -26,14 +26,11 @@ class Sums : public Metric {
     const auto put = [](Tensor& sum, const Tensor& more) {
       sum = sum.defined() ? sum + more : more;
     };
-    if (!shift_.defined()) shift_ = y.narrow(1, 0, 1);  // subtracted, so that variances stay exact
-    const Tensor from = y - shift_;
+    add_spread(y, w);
     put(rows_, w.sum(1));
     put(counted_, w.gt(0).sum(1));
     put(absolute_, ((x - y).abs() * w).sum(1));
     put(squares_, ((x - y).square() * w).sum(1));
-    put(sum_, (from * w).sum(1));
-    put(sum_of_squares_, (from.square() * w).sum(1));
   }
 
  protected:
@@ -43,7 +40,34 @@ class Sums : public Metric {
   }
 
   MetricTask task_;
-  Tensor shift_, counted_, rows_, absolute_, squares_, sum_, sum_of_squares_;
+  Tensor rows_, counted_, absolute_, squares_;
+  Tensor spread_;  // [R, F]: Σ w (y - mean)², as far as rows were added
+
+ private:
+  /// Joins the mean and spread of these targets with those so far (Chan, Golub and LeVeque 1979),
+  /// which stays exact for targets far from 0. They are measured from the first row that counts, so
+  /// that equal targets have a spread of exactly 0.
+  void add_spread(const Tensor& y, const Tensor& w) {
+    const Tensor first =
+        w.gt(0).to(at::kLong).argmax(1, /*keepdim=*/true).expand_as(y.narrow(1, 0, 1));
+    const Tensor begin = y.gather(1, first);  // [R, 1, F]
+    if (!spread_.defined()) {
+      shift_ = begin;
+      mean_ = spread_ = at::zeros_like(y.select(1, 0));
+    } else {
+      shift_ = at::where(rows_.gt(0).unsqueeze(1), shift_, begin);
+    }
+    const Tensor before = rows_.defined() ? rows_ : at::zeros_like(w.sum(1));
+    const Tensor more = w.sum(1), all = (before + more).clamp_min(1e-300);
+    const Tensor from = y - shift_;
+    const Tensor mean = (from * w).sum(1) / more.clamp_min(1e-300);
+    const Tensor apart = mean - mean_;
+    spread_ = spread_ + ((from - mean.unsqueeze(1)).square() * w).sum(1) +
+              apart.square() * (before * (more / all));
+    mean_ = mean_ + apart * (more / all);
+  }
+
+  Tensor shift_, mean_;  // [R, 1, F]; [R, F], from shift_
 };
 
 class Mae final : public Sums {
@@ -62,10 +86,9 @@ class R2 final : public Sums {
  public:
   using Sums::Sums;
   std::vector<double> values() override {
-    const Tensor total = sum_of_squares_ - sum_.square() / rows_;
     // A constant target has R² 1 if it is met exactly, else 0, as in scikit-learn.
     const Tensor constant = squares_.eq(0).to(at::kDouble);
-    const Tensor r2 = at::where(total > 0, 1 - squares_ / total, constant);
+    const Tensor r2 = at::where(spread_ > 0, 1 - squares_ / spread_, constant);
     return mean(r2.masked_fill(counted_ < 2, std::nan("")));  // one row has no variance
   }
 };

@@ -8,6 +8,7 @@
 
 #include "app/sandbox/sandbox.h"
 #include "app/train/inputs/arrays.h"
+#include "app/train/inputs/embedding_check.h"
 #include "app/train/inputs/fingerprint.h"
 #include "app/train/inputs/network.h"
 #include "app/train/metrics/loss_text.h"
@@ -49,6 +50,7 @@ class Predictor {
       const auto note = check_network(saved.identity, network_fingerprint(network_), saved.options);
       if (!note.empty()) parts_.notes.push_back(note);
     }
+    check_embeddings(network_, network_.eval_form(), parts_, saved.options.weights.empty());
     choose_models();
     load();
   }
@@ -256,8 +258,7 @@ class Predictor {
       std::string line = std::to_string(row);
       for (int64_t k = 0; k < table.size(1); ++k) {
         const double number = *data++;
-        line +=
-            single ? fmt::format(",{}", static_cast<float>(number)) : fmt::format(",{}", number);
+        line += "," + (single ? csv_number(static_cast<float>(number)) : csv_number(number));
       }
       put(line + "\n");
     }

@@ -117,8 +117,7 @@ std::string RowLog::text_of(const Evaluated& row, size_t model) const {
   std::string text =
       fmt::format("{},{:.6g},{:.6g},{},{}", row.step, row.epoch, row.seconds, model, train_loss);
   for (const WantedMetric& metric : run_.metrics)
-    if (row.values.count(metric.name))
-      text += fmt::format(",{}", row.values.at(metric.name)[model]);
+    if (row.values.count(metric.name)) text += "," + csv_number(row.values.at(metric.name)[model]);
   return text + "\n";
 }
 

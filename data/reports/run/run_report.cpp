@@ -177,8 +177,10 @@ std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std
     if (!first.count(key)) {
       std::vector<std::string> known;
       for (const auto& [name, value] : first) known.push_back(name);
-      fail("[--by] key: got {}, expected one of {}; try --by lr", printable(key),
-           listing(known, 20));
+      const auto has_label = [&](const ModelReport& m) { return m.labels.count(key) > 0; };
+      const bool label = std::any_of(run.models.begin(), run.models.end(), has_label);
+      fail("[--by] key: got {}{}, expected one of {}; try --by lr", printable(key),
+           label ? ", a label of text" : "", listing(known, 20));
     }
   const std::vector<std::string> by = keys.empty() ? varied(run) : keys;
   const std::vector<std::string> metrics = metric_names(run);

@@ -88,5 +88,36 @@ class OfFewRows(Train):
                     self.assertAlmostEqual(values["r2"], wanted, delta=1e-4 * max(1, abs(wanted)))
 
 
+class OfTargetsFarFromZero(Train):
+    """R² beside scikit-learn's of the targets as the file has them, on what models answer that stay as they are."""
+
+    def r2(self, bias, y, w):
+        random = numpy.random.default_rng(6)
+        x, net = random.normal(0, 1, (len(y), 3)).astype("float32"), torch.nn.Linear(3, 2)
+        torch.nn.init.constant_(net.bias, bias)
+        digits.export(net, self.path("net.pt2"), torch.randn(3, 3))
+        numpy.savez(self.path("data.npz"), input=x, y=y, w=w)
+        self.train("-n", "1", "--init", "file", "--loss", "mse", "--lr", "0", "--set", "weight_decay=0", "--epochs", "1", "--metric",
+                   "mae,r2", "--sample-weight", "w", "--batch", "7", "--validation", self.path("data.npz"), "--overwrite")
+        out, last = net(torch.tensor(x)).detach().numpy().astype("float64"), self.report()["models"][0]["last"]
+        self.assertAlmostEqual(last["mae"], metrics.mean_absolute_error(y, out, sample_weight=w), delta=1e-5 * (1 + last["mae"]))
+        wanted = metrics.r2_score(y, out, sample_weight=w)
+        self.assertAlmostEqual(last["r2"], wanted, delta=1e-4 * abs(wanted))
+
+    def test_rows_of_weight_0_change_nothing(self):
+        random = numpy.random.default_rng(7)
+        y, w = random.normal(0, 1, (29, 2)), random.uniform(0.1, 2, 29)
+        y[0], w[0] = 3e12, 0
+        self.r2(0, y, w)
+        y[0], w[0], y[11], w[11] = 0.5, 1, 3e12, 0
+        self.r2(0, y, w)
+
+    def test_targets_keep_their_digits(self):
+        """float32 rounds these to multiples of 128, which would leave no variance."""
+        random = numpy.random.default_rng(8)
+        self.r2(1.7e9, 1.7e9 + random.normal(0, 20, (29, 2)), numpy.ones(29))
+        self.r2(1.7e9, 1700000000 + random.integers(0, 60, (29, 2)), numpy.ones(29))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -168,6 +168,10 @@ TEST(Escape, NamesCannotBreakOut) {
   EXPECT_EQ(csv_cell("say \"x\""), "\"say \"\"x\"\"\"");
   EXPECT_EQ(csv_cell("=1+1"), "'=1+1");
   EXPECT_EQ(csv_cell("plain"), "plain");
+  EXPECT_EQ(csv_number(-std::nan("")), "nan");
+  EXPECT_EQ(csv_number(-std::nanf("")), "nan");
+  EXPECT_EQ(csv_number(0.1f), "0.1");
+  EXPECT_EQ(csv_number(1.0 / 3), "0.3333333333333333");
   for (const char* number : {"-0.3", "-7", "-1e-05", "-inf", "-nan"})
     EXPECT_EQ(csv_cell(number), number);
   for (const char* formula : {"-1+1", "+A1", "+7", "@x", "-", "-2-cmd"})

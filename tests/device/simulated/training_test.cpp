@@ -377,7 +377,7 @@ TEST_F(SimulatedTraining, RowsAreTakenOnTheDeviceOrPreparedOnTheHost) {
   both.step(b);
   both.step(b);
   b.inputs[0].prepare = [](int64_t model, const Tensor& x) {
-    x.sub_(100).div_(50 + double(model));
+    return (x.to(at::kDouble) - 100) / (50 + double(model));
   };
   both.step(b);
   for (Trainer* t : {&both.cpu, &both.device}) t->stop(1);

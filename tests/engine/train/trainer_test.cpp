@@ -94,6 +94,23 @@ TEST(TrainerExact, BitsHangNeitherOnNeighboursNorOnThreads) {
   }
 }
 
+TEST(TrainerExact, ASharedBatchGivesTheBitsOfBatchesOfTheirOwn) {
+  const Subject s = mlp();
+  constexpr int64_t kN = 3, kB = 61;
+  TrainerOptions o = exact(kN);
+  o.loss.weight = at::tensor({0.3, 1.7, 0.9, 0.123, 2.1}, at::kFloat);
+  Trainer shared(forms(s), {{"x"}}, start(s, kN, at::kFloat), o);
+  Trainer own(forms(s), {{"x"}}, start(s, kN, at::kFloat), o);
+  for (int64_t t = 0; t < 6; ++t) {
+    const Batch one = batch(s, 1, kB, at::kFloat, 40 + uint64_t(t));
+    const Tensor w = random({kB}, at::kFloat, 50 + uint64_t(t)).abs() + 0.1;
+    const Tensor &x = one.inputs[0].values, &y = one.target.values;
+    shared.step({{{x[0], true}}, {y[0], true}, {w, true}});
+    own.step({{{expanded(kN, x[0])}}, {expanded(kN, y[0])}, {expanded(kN, w)}});
+  }
+  expect_same_bits(shared.weights(), own.weights());
+}
+
 TEST(TrainerExact, WhatIsStoppedStaysAsItWas) {
   const Subject s = mlp();
   const auto three = run(s, {0, 3, 5}, 3, 2, {{3, 2}});
@@ -320,7 +337,7 @@ TEST(Trainer, RowsAreTakenConvertedAndPreparedByEachModel) {
   const Tensor labels = classes({kRows}, 5, 6).to(at::kInt);
   const Tensor order = classes({kN, kB}, kRows, 7);
   const auto normalise = [](int64_t model, const Tensor& x) {
-    x.sub_(100).div_(50 + double(model));
+    return (x.to(at::kDouble) - 100) / (50 + double(model));
   };
   Batch by_rows;
   by_rows.inputs = {{pixels, true, order, normalise}};
@@ -340,7 +357,7 @@ TEST(Trainer, RowsAreTakenConvertedAndPreparedByEachModel) {
   Batch shared, repeated;
   shared.inputs = {{pixels, true, order[0], [&](int64_t m, const Tensor& t) {
                       EXPECT_EQ(m, -1);
-                      t.div_(100);
+                      return t.to(at::kDouble) / 100;
                     }}};
   shared.target = {labels, true, order[0], {}};
   const Tensor one = pixels.index_select(0, order[0]).to(at::kDouble) / 100;
