@@ -143,7 +143,14 @@ class Reports(Files):
         self.assertRegex(table, r"<td[^>]*>0\.1</td><td[^>]*>4</td>")
         self.assertNotIn("weight_decay", table)
         run = self.workbench("report", self.path("run"), "--by", "lrr", "--json", self.path("by.json"), expect=2)
-        self.assertIn("[--by] key: got lrr", run.stderr)
+        self.assertIn("[--by] key: got lrr, expected one of", run.stderr)
+
+    def test_by_a_label(self):
+        with open(self.path("models.csv"), "w", encoding="utf-8") as file:
+            file.write("name,lr,my tag\na,0.1,one\nb,0.2,two\n")
+        self.train("--models", self.path("models.csv"), "--epochs", "1", "--validation", "0.3")
+        run = self.workbench("report", self.path("run"), "--by", "my tag", expect=2)
+        self.assertIn("[--by] key: got my tag, a label of text, expected one of beta1", run.stderr)
 
 
 if __name__ == "__main__":
