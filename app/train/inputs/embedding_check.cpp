@@ -16,131 +16,142 @@ bool looks_up(const Node& node) {
          name.starts_with("aten::embedding_bag");
 }
 
-/// The indices of one lookup as a program of their own.
+/// One embedding's lookup.
 struct Lookup {
-  Program indices;
-  std::vector<size_t> inputs;  // of forward that they are computed from
-  bool of_buffers = false;
-  int64_t rows = 0;  // of the table
+  ValueId indices = kNone;
+  std::vector<size_t> inputs;  // of forward that the indices are computed from
+  int64_t rows = 0;            // of the table
   std::string table;
 };
 
+/// All lookups of a network, and the part of its program that computes their indices.
 class Lookups {
  public:
-  Lookups(const TrainNetwork& network, const Network& form)
-      : network_(network), form_(form), program_(network.recorded(form)) {
-    for (const Node& node : program_.nodes)
-      if (looks_up(node)) add(node);
+  Lookups(const TrainNetwork& network, const Network& form, bool known_buffers)
+      : inputs_(form.indices(true)), known_buffers_(known_buffers) {
+    const Program whole = network.recorded(form);
+    program_ = whole;
+    program_.updates.clear();
+    program_.outputs.clear();
+    needed_.assign(whole.nodes.size(), false);
+    for (const Node& node : whole.nodes)
+      if (looks_up(node)) add(whole, node);
+    program_.keep_nodes(needed_);
+    const std::vector<size_t> weights = form.indices(false);
+    zeros_.resize(form.tensors.size());
+    for (size_t k = 0; k < form.initial.size(); ++k) zeros_[weights[k]] = form.initial[k];
+    for (size_t i = 0; i < zeros_.size(); ++i) {
+      const Value& value = program_.value(program_.bound[i]);
+      if (!zeros_[i].defined()) zeros_[i] = at::zeros({1}, value.dtype).expand(value.sizes);
+    }
   }
 
-  void check(const DataParts& parts, bool known_buffers) const {
-    for (const Lookup& lookup : all_)
-      if (!lookup.of_buffers || known_buffers) check(lookup, parts);
+  void check(const DataParts& parts, int64_t batch) const {
+    if (std::all_of(all_.begin(), all_.end(), [&](const Lookup& l) { return fits(l, parts); }))
+      return;
+    int64_t models = 1;
+    for (const DataPart& part : parts.inputs)
+      if (part.own) models = part.values.size(0);
+    for (int64_t model = 0; model < models; ++model)
+      for (int64_t begin = 0; begin < parts.rows; begin += batch)
+        check_batch(parts, model, begin, batch);
   }
 
  private:
-  void add(const Node& node) {
+  struct Bad {
+    const Lookup* lookup = nullptr;
+    int64_t index = 0;
+  };
+
+  void add(const Program& whole, const Node& node) {
     const ValueId table = node.arguments.at(0).values.at(0);
-    const ValueId indices = node.arguments.at(1).values.at(0);
     Lookup lookup;
-    lookup.rows = program_.value(table).sizes.at(0);
-    lookup.table = program_.value(table).name;
-    ByValue<bool> needed(static_cast<size_t>(program_.values.size()), false);
-    needed[indices] = true;
-    std::vector<bool> keep(program_.nodes.size(), false);
-    for (size_t i = program_.nodes.size(); i-- > 0;) {
-      const Node& maker = program_.nodes[i];
-      for_each_value(maker.results, [&](ValueId id) {
-        if (needed[id]) keep[i] = true;
-      });
-      if (!keep[i]) continue;
+    lookup.indices = node.arguments.at(1).values.at(0);
+    lookup.rows = whole.value(table).sizes.at(0);
+    lookup.table = whole.value(table).name;
+    ByValue<bool> needed(whole.values.size(), false);
+    needed[lookup.indices] = true;
+    std::vector<bool> keep = needed_;
+    for (size_t i = whole.nodes.size(); i-- > 0;) {
+      const Node& maker = whole.nodes[i];
+      bool makes = false;
+      for_each_value(maker.results, [&](ValueId id) { makes = makes || needed[id]; });
+      if (!makes) continue;
       if (maker.is_random()) return;
+      keep[i] = true;
       for_each_value(maker.arguments, [&](ValueId id) { needed[id] = true; });
     }
-    const std::vector<size_t> inputs = form_.indices(true);
-    for (size_t i = 0; i < program_.bound.size(); ++i) {
-      if (!needed[program_.bound[i]]) continue;
-      const Role role = program_.value(program_.bound[i]).role;
-      if (role == Role::parameter) return;
-      if (role == Role::buffer) lookup.of_buffers = true;
-      const auto at = std::find(inputs.begin(), inputs.end(), i);
-      if (at != inputs.end()) lookup.inputs.push_back(static_cast<size_t>(at - inputs.begin()));
+    for (size_t i = 0; i < whole.bound.size(); ++i) {
+      if (!needed[whole.bound[i]]) continue;
+      const Role role = whole.value(whole.bound[i]).role;
+      if (role == Role::parameter || (role == Role::buffer && !known_buffers_)) return;
+      const auto at = std::find(inputs_.begin(), inputs_.end(), i);
+      if (at != inputs_.end()) lookup.inputs.push_back(static_cast<size_t>(at - inputs_.begin()));
     }
     if (lookup.inputs.empty()) return;
-    lookup.indices = program_;
-    lookup.indices.outputs = {indices};
-    lookup.indices.updates.clear();
-    lookup.indices.keep_nodes(keep);
+    needed_ = std::move(keep);
+    program_.outputs.push_back(lookup.indices);
     all_.push_back(std::move(lookup));
   }
 
-  void check(const Lookup& lookup, const DataParts& parts) const {
-    int64_t models = 1;
-    for (const size_t input : lookup.inputs)
-      if (parts.inputs[input].own) models = parts.inputs[input].values.size(0);
-    if (lookup.indices.nodes.empty()) {  // the input itself
-      const Tensor values = parts.inputs[lookup.inputs[0]].values;
-      if (values.numel() == 0) return;
-      const auto [least, most] = at::aminmax(values);
-      if (least.item<int64_t>() >= 0 && most.item<int64_t>() < lookup.rows) return;
-    }
-    for (int64_t model = 0; model < models; ++model)
-      for (int64_t begin = 0; begin < parts.rows; begin += network_.batch())
-        check_batch(lookup, parts, model, begin);
+  /// Whether a lookup by an input itself has all rows, without taking batches.
+  bool fits(const Lookup& lookup, const DataParts& parts) const {
+    const DataPart& part = parts.inputs[lookup.inputs[0]];
+    if (program_.bound[inputs_[lookup.inputs[0]]] != lookup.indices) return false;
+    if (part.values.numel() == 0) return true;
+    const auto [least, most] = at::aminmax(part.values);
+    return least.item<int64_t>() >= 0 && most.item<int64_t>() < lookup.rows;
   }
 
-  void check_batch(const Lookup& lookup, const DataParts& parts, int64_t model,
-                   int64_t begin) const {
+  void check_batch(const DataParts& parts, int64_t model, int64_t begin, int64_t batch) const {
     // The last batch is filled up by repeating its last row.
-    const Tensor rows =
-        at::arange(network_.batch(), at::kLong).add(begin).clamp_max(parts.rows - 1);
-    std::optional<int64_t> bad = bad_index(lookup, parts, model, rows);
+    const Tensor rows = at::arange(batch, at::kLong).add(begin).clamp_max(parts.rows - 1);
+    std::optional<Bad> bad = first_bad(parts, model, rows);
     if (!bad) return;
     // Which row it is: batches that consist of one row tell, wherever the network puts its indices.
     int64_t row = begin;
-    for (int64_t r = begin; r < std::min(begin + network_.batch(), parts.rows); ++r)
-      if (const auto own = bad_index(lookup, parts, model, at::full_like(rows, r))) {
+    for (int64_t r = begin; r < std::min(begin + batch, parts.rows); ++r)
+      if (const auto own = first_bad(parts, model, at::full_like(rows, r))) {
         bad = own;
         row = r;
         break;
       }
+    const Lookup& lookup = *bad->lookup;
     fail(
         "[{}] column {}: got index {} in row {}, expected 0 to {}, as {} has {} rows; try other "
         "data, or a larger embedding",
-        parts.file, parts.inputs[lookup.inputs[0]].columns, *bad, row, lookup.rows - 1,
+        parts.file, parts.inputs[lookup.inputs[0]].columns, bad->index, row, lookup.rows - 1,
         lookup.table.empty() ? "the embedding" : printable(lookup.table), lookup.rows);
   }
 
-  /// The first index of a batch of these rows that the table lacks.
-  std::optional<int64_t> bad_index(const Lookup& lookup, const DataParts& parts, int64_t model,
-                                   const Tensor& rows) const {
-    const Tensor indices = interpret(lookup.indices, bound(lookup, parts, model, rows))[0];
-    const Tensor bad = indices.lt(0).logical_or(indices.ge(lookup.rows));
-    if (!bad.any().item<bool>()) return std::nullopt;
-    return indices.masked_select(bad)[0].item<int64_t>();
-  }
-
-  Tensors bound(const Lookup& lookup, const DataParts& parts, int64_t model,
-                const Tensor& rows) const {
-    const std::vector<size_t> inputs = form_.indices(true), weights = form_.indices(false);
-    Tensors bound(form_.tensors.size());
-    for (const size_t i : lookup.inputs) {
+  /// The first index of a batch of these rows that a table lacks.
+  std::optional<Bad> first_bad(const DataParts& parts, int64_t model, const Tensor& rows) const {
+    Tensors bound = zeros_;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
       const DataPart& part = parts.inputs[i];
+      const Value& value = program_.value(program_.bound[inputs_[i]]);
+      const bool read = std::any_of(all_.begin(), all_.end(), [&](const Lookup& l) {
+        return std::find(l.inputs.begin(), l.inputs.end(), i) != l.inputs.end();
+      });
+      if (!read) continue;
       const Tensor values = part.own ? part.values[model] : part.values;
-      const Value& value = lookup.indices.value(lookup.indices.bound[inputs[i]]);
-      bound[inputs[i]] = values.index_select(0, rows).to(value.dtype).view(value.sizes);
+      bound[inputs_[i]] = values.index_select(0, rows).to(value.dtype).view(value.sizes);
     }
-    for (size_t k = 0; k < form_.initial.size(); ++k) bound[weights[k]] = form_.initial[k];
-    for (size_t i = 0; i < bound.size(); ++i) {
-      const Value& value = lookup.indices.value(lookup.indices.bound[i]);
-      if (!bound[i].defined()) bound[i] = at::zeros({1}, value.dtype).expand(value.sizes);
+    const Tensors indices = interpret(program_, bound);
+    for (size_t k = 0; k < all_.size(); ++k) {
+      if (indices[k].numel() == 0) continue;
+      const auto [least, most] = at::aminmax(indices[k]);
+      if (least.item<int64_t>() < 0) return Bad{&all_[k], least.item<int64_t>()};
+      if (most.item<int64_t>() >= all_[k].rows) return Bad{&all_[k], most.item<int64_t>()};
     }
-    return bound;
+    return std::nullopt;
   }
 
-  const TrainNetwork& network_;
-  const Network& form_;
-  const Program program_;
+  const std::vector<size_t> inputs_;  // among the form's tensors
+  const bool known_buffers_;
+  Program program_;           // outputs: the indices of each lookup
+  std::vector<bool> needed_;  // of the recorded nodes
+  Tensors zeros_;             // bound values: the network's own, else zeros
   std::vector<Lookup> all_;
 };
 
@@ -149,7 +160,7 @@ class Lookups {
 void check_embeddings(const TrainNetwork& network, const Network& form, const DataParts& parts,
                       bool known_buffers) {
   const at::NoGradGuard no_grad;
-  Lookups(network, form).check(parts, known_buffers);
+  Lookups(network, form, known_buffers).check(parts, network.batch());
 }
 
 }  // namespace wide
