@@ -139,10 +139,12 @@ inline Tensors train(const Config& c, const WideCall& call) {
   const auto wide = [&](const Tensor& t) { return t.view({call.n, -1}); };
   const bool two = in[0].dim() == 3;  // [N, B, C]
   Tensor packed = pack_channels(two ? in[0].unsqueeze(-1) : in[0]);
-  // For one sample with channels last, LibTorch's gradient is wrong for some batch strides.
-  if (packed.size(0) == 1) packed = packed.contiguous();
+  const Sizes sizes = packed.sizes().vec();
+  // For one image with channels last, LibTorch's gradient is wrong for some batch strides, be they
+  // the input's or the result's gradient's; a row of numbers for each channel has no such layout.
+  if (sizes[0] == 1) packed = packed.flatten(2);
   const auto image = [&](const Tensor& y) {
-    const Tensor unpacked = unpack_channels(y, call.n);
+    const Tensor unpacked = unpack_channels(y.view(sizes), call.n);
     return two ? unpacked.squeeze(-1) : unpacked;
   };
   if (!in[3].defined()) {

@@ -12,7 +12,9 @@ struct OutVariant {
   bool in_place = false;  // may write over an argument of the same layout
 };
 
-/// The node's out-form with a kernel of its own (not one that computes and copies), if any.
-std::optional<OutVariant> find_out_variant(const Node& node, c10::DeviceType device);
+/// The out-form of a node of `program` with a kernel of its own (not one that computes and copies),
+/// if there is one and it gives what the operator itself gives.
+std::optional<OutVariant> find_out_variant(const Program& program, const Node& node,
+                                           c10::DeviceType device);
 
 }  // namespace wide

@@ -97,7 +97,7 @@ void PlanBuilder::choose_forms() {
       strided = strided && value(id).strided && dense(value(id));
       device = value(id).device.type();
     });
-    if (strided) forms_[p] = find_out_variant(node, device);
+    if (strided) forms_[p] = find_out_variant(program_, node, device);
   }
 }
 

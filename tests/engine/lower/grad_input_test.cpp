@@ -28,7 +28,7 @@ TEST(GradInput, BackwardOperatorsWriteWhereTheyAreTold) {
       3);
   ASSERT_EQ(program.nodes.size(), 9);
   for (const Node& node : program.nodes) {
-    const auto form = find_out_variant(node, c10::kCPU);
+    const auto form = find_out_variant(program, node, c10::kCPU);
     ASSERT_TRUE(form) << node.name();
     EXPECT_EQ(form->op.schema().overload_name(), "grad_input") << node.name();
   }

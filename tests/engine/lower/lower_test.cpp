@@ -235,7 +235,7 @@ TEST(OutVariant, ComputesWhatTheOperatorDoes) {
       });
   int found = 0;
   for (const Node& node : program.nodes) {
-    const auto variant = find_out_variant(node, c10::kCPU);
+    const auto variant = find_out_variant(program, node, c10::kCPU);
     if (node.is_view() || !variant) continue;
     ++found;
     ByValue<Tensor> known(program.values.size());

@@ -59,7 +59,7 @@ TEST(OperatorTraits, SayWhoMayWriteOverAnArgument) {
     const Program p = record(bindings, call);
     for (const Node& node : p.nodes)
       if (node.op.schema().operator_name().name == name) {
-        const auto form = find_out_variant(node, c10::kCPU);
+        const auto form = find_out_variant(p, node, c10::kCPU);
         return form && form->in_place;
       }
     ADD_FAILURE() << name << " is not there";
