@@ -66,6 +66,7 @@ std::optional<Claimed> claim(const CallView& call) {  // q, k, v, mask, p, causa
   c.causal = call.flag(5);
   if (call.size() > 6 && !call.constant(6).isNone()) c.scale = call.number(6, 1.0);
   c.grouped_queries = call.size() > 7 && call.flag(7);
+  c.empty_is_zero = true;
   return Claimed{c, {call.id(0), call.id(1), call.id(2), call.id(3)}, {0}};
 }
 
@@ -118,8 +119,8 @@ Tensors packed(const AttentionConfig& c, const WideCall& call) {
   Tensor mask = counted(c, aligned_mask(call));
   if (mask.defined() && one_head) mask = mask.unsqueeze(2);
   const double scale = c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
-  const Tensor y =
-      attention(rows(q), head(keys(c, call)), rows(call.inputs[2]), mask, c.causal, scale);
+  const Tensor y = attention(rows(q), head(keys(c, call)), rows(call.inputs[2]), mask, c.causal,
+                             scale, c.empty_is_zero);
   return {one_head ? y.squeeze(2) : y};
 }
 
@@ -238,7 +239,8 @@ Tensors math(const AttentionConfig& c, const WideCall& call) {
                                                : scores + mask;
     scores = scores.flatten(0, -3);
   }
-  Tensor weights = at::softmax(scores, -1);
+  Tensor weights = c.empty_is_zero && call.inputs[3].defined() ? at::_safe_softmax(scores, -1)
+                                                               : at::softmax(scores, -1);
   if (c.dropout > 0) weights = at::dropout(weights, c.dropout, true);
   Sizes sizes = q.sizes().vec();
   sizes.back() = v.size(-1);

@@ -27,7 +27,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   if (causal)
     scores = scores.masked_fill(at::ones_like(scores, at::kBool).triu(1),
                                 -std::numeric_limits<double>::infinity());
-  const Tensor share = at::softmax(scores, -1);
+  const Tensor share = at::_safe_softmax(scores, -1);
   const Tensor of_scores =
       at::_softmax_backward_data(at::matmul(grad, value.mT()), share, -1, scores.scalar_type());
   return {at::matmul(of_scores, key).mul(scale), at::matmul(of_scores.mT(), query).mul(scale),

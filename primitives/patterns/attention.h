@@ -17,6 +17,9 @@ struct AttentionConfig {
   bool grouped_queries = false;
   bool keys_transposed = false;  // k is [.., D, S]
   std::optional<double> fill;    // new score where the mask is true; none: true keeps
+  /// Queries whose keys are all masked give 0, as in scaled_dot_product_attention; false: NaN, as a
+  /// softmax gives.
+  bool empty_is_zero = false;
 
   bool finite_fill() const;
   std::string text() const;

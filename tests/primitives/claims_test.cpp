@@ -313,6 +313,12 @@ TEST(Claims, AttentionWithMasks) {
     Tensor keep = random(sizes).gt(0);
     keep.select(-1, 0).fill_(true);
     expect_claimed("attention", {q, k, v, keep}, attend);
+    // One query has no key at all: PyTorch's attention gives 0.
+    Tensor none = keep.clone();
+    none.select(-2, 0).fill_(false);
+    expect_claimed("attention", {q, k, v, none}, attend);
+    expect_claimed("attention",
+                   {q, k, v, at::zeros(sizes).masked_fill(none.logical_not(), -INFINITY)}, attend);
   }
   expect_claimed("attention", {q, k, v}, [](const Tensors& in) -> Tensors {
     return {at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, false, 0.3)};

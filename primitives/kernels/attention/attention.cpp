@@ -41,6 +41,7 @@ struct Sizes {
   int64_t from, to, depth, width;  // steps of q, steps of k and v, features of q and k, of v
   bool causal;
   float scale;
+  bool empty_is_zero;
 
   int64_t stride() const { return (to + 15) / 16 * 16; }
   int64_t rows() const { return std::clamp<int64_t>(kScores / stride(), 8, 64); }
@@ -75,8 +76,8 @@ void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
       attention_rows::mask({scores, count, s.to, s.stride(), s.scale,
                             mask.added ? mask.added + row * mask.stride : nullptr,
                             mask.counts ? mask.counts + row * mask.stride : nullptr, mask.stride});
-    attention_rows::softmax(
-        {scores, count, s.to, s.stride(), masked ? 1.0F : s.scale, s.causal ? row : -1});
+    attention_rows::softmax({scores, count, s.to, s.stride(), masked ? 1.0F : s.scale,
+                             s.causal ? row : -1, masked && s.empty_is_zero});
     multiply(count, s.to, s.width, scores, s.stride(), values, h.out + row * h.out_stride,
              h.out_stride);
   }
@@ -96,14 +97,16 @@ Tensor of_scores(const std::optional<Tensor>& mask, const Tensor& q, const Tenso
 }
 
 Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v,
-                      const std::optional<Tensor>& mask, bool causal, double scale, Tensor& out) {
+                      const std::optional<Tensor>& mask, bool causal, double scale,
+                      bool empty_is_zero, Tensor& out) {
   TORCH_CHECK(rows_contiguous(q) && k.dim() == 5 && rows_contiguous(v) && rows_contiguous(out) &&
                   k.sizes().slice(0, 3) == q.sizes().slice(0, 3) &&
                   v.sizes().slice(0, 4) == k.sizes().slice(0, 4) && k.size(4) == q.size(4) &&
                   out.sizes().slice(0, 4) == q.sizes().slice(0, 4) && out.size(4) == v.size(4),
               "wide::attention: q ", q.sizes(), ", k ", k.sizes(), " and v ", v.sizes(),
               " do not fit");
-  const Sizes sizes{q.size(3), k.size(3), q.size(4), v.size(4), causal, static_cast<float>(scale)};
+  const Sizes sizes{
+      q.size(3), k.size(3), q.size(4), v.size(4), causal, static_cast<float>(scale), empty_is_zero};
   const Tensor masks = of_scores(mask, q, k);
   const float *pq = q.const_data_ptr<float>(), *pk = k.const_data_ptr<float>();
   const float* pv = v.const_data_ptr<float>();
@@ -147,7 +150,9 @@ double flops(const Program& program, const Node& node) {
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_filled_operator(
-      m, "attention", "Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale",
+      m, "attention",
+      "Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, "
+      "bool empty_is_zero",
       [](const Tensor& q, const Tensor&, const Tensor& v, const auto&...) {
         return at::empty({q.size(0), q.size(1), q.size(3), q.size(2), v.size(4)}, q.options())
             .transpose(2, 3);
@@ -158,9 +163,9 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }  // namespace
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
-                 double scale) {
-  return kernels::call(
-      "attention", {q, k, v, mask.defined() ? c10::IValue(mask) : c10::IValue(), causal, scale});
+                 double scale, bool empty_is_zero) {
+  return kernels::call("attention", {q, k, v, mask.defined() ? c10::IValue(mask) : c10::IValue(),
+                                     causal, scale, empty_is_zero});
 }
 
 }  // namespace wide

@@ -36,6 +36,12 @@ void softmax(const Rows& rows) {
     V most = nothing;
     for (int64_t i = 0; i < columns; i += lanes) most = hn::Max(most, scaled(i));
     most = hn::MaxOfLanes(d, most);  // NaN lost here reappears in the sum
+    const float none = hn::GetLane(nothing);
+    if (rows.empty_is_zero && hn::GetLane(most) == none &&
+        std::all_of(x, x + columns, [&](float score) { return score == none; })) {
+      std::fill(x, x + rows.columns, 0.0F);
+      continue;
+    }
     V sum = hn::Zero(d);
     for (int64_t i = 0; i < columns; i += lanes) {
       const V e = vm::exp_below(hn::Sub(scaled(i), most));

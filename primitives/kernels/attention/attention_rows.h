@@ -10,7 +10,8 @@ struct Rows {
   int64_t count = 0, columns = 0;
   int64_t stride = 0;  // a multiple of 16 >= `columns`; rows are written up to it
   float scale = 1;
-  int64_t first = -1;  // row r uses its first `first` + r + 1 columns only; -1: all
+  int64_t first = -1;          // row r uses its first `first` + r + 1 columns only; -1: all
+  bool empty_is_zero = false;  // a row of minus infinities becomes 0; else NaN
 };
 void softmax(const Rows& rows);
 

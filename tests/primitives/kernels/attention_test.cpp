@@ -102,12 +102,24 @@ TEST(AttentionKernel, MasksOfEveryKindAreTheScores) {
                       1e-5)
                 << target << " " << mask.toString() << " " << mask.sizes() << " " << scale;
       }
-    // Nothing counts in one row: NaN, as in PyTorch, and there alone.
-    Tensor counts = at::ones({from, to}, at::kBool);
+    // Nothing counts in one row: NaN, as of a softmax, or 0, as of PyTorch's attention; there
+    // alone.
+    Tensor counts = at::ones({from, to}, at::kBool), added = at::zeros({from, to});
     counts[3].fill_(false);
-    const Tensor y = attention(q, k, v, counts, false, 1.0).isnan();
-    EXPECT_TRUE(y.select(3, 3).all().item<bool>()) << target;
-    EXPECT_EQ(y.sum().item<int64_t>(), 3 * 2 * 5 * 3) << target;
+    added[3].fill_(-INFINITY);
+    for (const Tensor& mask : {counts, added}) {
+      const Tensor y = attention(q, k, v, mask, false, 1.0).isnan();
+      EXPECT_TRUE(y.select(3, 3).all().item<bool>()) << target;
+      EXPECT_EQ(y.sum().item<int64_t>(), 3 * 2 * 5 * 3) << target;
+      const Tensor zero = attention(q, k, v, mask, false, 1.0, /*empty_is_zero=*/true);
+      EXPECT_TRUE(zero.select(3, 3).eq(0).all().item<bool>()) << target;
+      EXPECT_EQ(zero.eq(0).sum().item<int64_t>(), 3 * 2 * 5 * 3) << target;
+    }
+    Tensor lost = q.clone();
+    lost.select(3, 3).fill_(NAN);
+    EXPECT_TRUE(
+        attention(lost, k, v, added, false, 1.0, true).select(3, 3).isnan().all().item<bool>())
+        << target;
   });
 }
 

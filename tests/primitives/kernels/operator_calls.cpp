@@ -54,7 +54,7 @@ OperatorCall attention_call(ScalarType dtype, ScalarType other) {
   Tensor mask = at::rand({kN, 2, 2, 5, 7}).gt(0.4);
   mask.select(-1, 0).fill_(true);
   mask = mask.to(other);
-  return {{q, k, v, mask, false, 0.5}, attended(exact(q), exact(k), exact(v), mask, false)};
+  return {{q, k, v, mask, false, 0.5, false}, attended(exact(q), exact(k), exact(v), mask, false)};
 }
 
 OperatorCall blockwise_call(ScalarType dtype, ScalarType) {
