@@ -10,8 +10,11 @@ namespace wide::embedding_target {
 namespace {
 
 struct EmbeddingConfig {
-  int64_t padding = -1;  // this row gets no gradient
-  std::string text() const { return fmt::format("padding_idx={}", padding); }
+  int64_t padding = -1;       // this row gets no gradient
+  bool by_frequency = false;  // gradients are divided by how often a row is looked up
+  std::string text() const {
+    return fmt::format("padding_idx={}{}", padding, by_frequency ? " by frequency" : "");
+  }
 };
 
 // ------------------------------------------------------------------------------ single model
@@ -32,9 +35,10 @@ Network network(const Shape& shape) {
 // ------------------------------------------------------------------------------------ claims
 
 std::optional<Claimed> claim(const CallView& call) {  // weight, ids, padding, by frequency, sparse
-  if (!call.is_tensor(0) || !call.is_tensor(1) || call.flag(3) || call.flag(4)) return std::nullopt;
-  return Claimed{
-      EmbeddingConfig{static_cast<int64_t>(call.number(2, -1))}, {call.id(1), call.id(0)}, {0}};
+  if (!call.is_tensor(0) || !call.is_tensor(1) || call.flag(4)) return std::nullopt;
+  return Claimed{EmbeddingConfig{static_cast<int64_t>(call.number(2, -1)), call.flag(3)},
+                 {call.id(1), call.id(0)},
+                 {0}};
 }
 
 // -------------------------------------------------------------------------------- strategies
@@ -56,7 +60,14 @@ Tensors indexed(const EmbeddingConfig& c, const WideCall& call) {
       at::arange(0, call.n * rows, rows, ids.options().dtype(ids.scalar_type())).view(first);
   const Tensor inside = ids.ge(0).logical_and(ids.lt(rows));
   const Tensor moved = at::where(inside, ids + offset, at::full({}, -1, ids.options()));
-  return {without_padding_gradient(c, ids, at::embedding(w.flatten(0, 1), moved))};
+  return {without_padding_gradient(
+      c, ids, at::embedding(w.flatten(0, 1), moved, /*padding_idx=*/-1, c.by_frequency))};
+}
+
+/// The other strategies have the plain gradient.
+Applies plain_gradient(const EmbeddingConfig& c, const WideCall&) {
+  if (!c.by_frequency || !at::GradMode::is_enabled()) return std::nullopt;
+  return reason("embedding", "scale_grad_by_freq", "True, with gradients", "False", "indexed");
 }
 
 /// The engine's own operator: copies rows once, into reused memory.
@@ -104,10 +115,11 @@ Target target() {
   t.oracle = "y = load(nn.Embedding(a.V, a.D))(t['ids'])";
   t.claims = {{"aten::embedding", claim}};
   t.strategies = {
-      strategy<EmbeddingConfig>("rows", "rows copied from every model's own table", rows, {},
-                                {"wide::lookup"}),
+      strategy<EmbeddingConfig>("rows", "rows copied from every model's own table", rows,
+                                plain_gradient, {"wide::lookup"}),
       strategy<EmbeddingConfig>("indexed", "one lookup in the tables joined to one", indexed),
-      strategy<EmbeddingConfig>("gather", "a gather along every model's own table", gather)};
+      strategy<EmbeddingConfig>("gather", "a gather along every model's own table", gather,
+                                plain_gradient)};
   t.parameter_inputs = {false, true};
   return t;
 }

@@ -45,7 +45,9 @@ LossSums of_classes(const Loss& loss, const LossInputs& in) {
   if (in.weight.defined())
     weight = weight * in.weight.index_select(0, target.reshape(-1)).view(target.sizes());
   if (in.row_weight.defined()) weight = weight * spread(in.row_weight, weight);
-  const Tensor picked = log_p.gather(1, target.unsqueeze(1)).squeeze(1);
+  // An ignored row counts for nothing, whatever its logits are: 0 times -inf would be NaN.
+  const auto counted = [&](const Tensor& of) { return of.masked_fill(counts.logical_not(), 0); };
+  const Tensor picked = counted(log_p.gather(1, target.unsqueeze(1)).squeeze(1));
   Tensor weighted = -(picked * weight).sum();
   if (in.label_smoothing.defined()) {
     // Label smoothing as in torch: the weighted mean over classes, for rows that are not ignored.
@@ -57,7 +59,7 @@ LossSums of_classes(const Loss& loss, const LossInputs& in) {
     }
     Tensor rows = counts.to(x.scalar_type());
     if (in.row_weight.defined()) rows = rows * spread(in.row_weight, rows);
-    const Tensor smooth = -(all.sum(1) * rows).sum() / double(x.size(1));
+    const Tensor smooth = -(counted(all.sum(1)) * rows).sum() / double(x.size(1));
     weighted = (1 - in.label_smoothing) * weighted + in.label_smoothing * smooth;
   }
   return {weighted, weight.sum()};

@@ -30,18 +30,19 @@ register_optimizer_step_pre_hook(_look)
 
 
 def _guarded(plain):
-    """Guards torch.nn.utils.clip_grad_norm_, which would clip all models by one common norm."""
+    """Guards what torch.nn.utils.clip_grad_norm_ ends with, which would clip all models by one common norm."""
     @functools.wraps(plain)
-    def clip_grad_norm_(parameters, *args, **kwargs):
+    def _clip_grads_with_norm_(parameters, *args, **kwargs):
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if _wide_among(parameters):
             fail("torch.nn.utils.clip_grad_norm_", "parameters", "those of a wide module", "one model's",
                  "nw.clip_grad_norm_(wide, max_norm), which clips each model by its own norm")
         return plain(parameters, *args, **kwargs)
-    return clip_grad_norm_
+    return _clip_grads_with_norm_
 
 
-nn.utils.clip_grad_norm_ = nn.utils.clip_grad.clip_grad_norm_ = _guarded(nn.utils.clip_grad.clip_grad_norm_)
+# clip_grad_norm_ finds it by name at every call, so that this holds for one imported before, too.
+nn.utils.clip_grads_with_norm_ = nn.utils.clip_grad._clip_grads_with_norm_ = _guarded(nn.utils.clip_grad._clip_grads_with_norm_)
 
 
 def _guarded_update(plain):

@@ -12,6 +12,7 @@ import warnings  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn.utils import clip_grad_norm_  # noqa: E402
 
 import nwide as nw  # noqa: E402
 
@@ -417,7 +418,9 @@ class Optim(unittest.TestCase):
         with self.assertRaisesRegex(nw.Error, r"^\[torch.optim.LBFGS\] "):
             lbfgs.step(lambda: 0)
         with self.assertRaisesRegex(nw.Error, r"^\[torch.nn.utils.clip_grad_norm_\] .*; try nw.clip_grad_norm_"):
-            torch.nn.utils.clip_grad_norm_(wide.parameters(), 1.0)
+            clip_grad_norm_(wide.parameters(), 1.0)  # imported before the package
+        with self.assertRaisesRegex(nw.Error, r"^\[torch.nn.utils.clip_grad_norm_\] .*; try nw.clip_grad_norm_"):
+            torch.nn.utils.clip_grads_with_norm_(wide.parameters(), 1.0, torch.tensor(2.0))
         plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(nw.optim.Adam(wide, lr=LR), patience=0)
         with self.assertRaisesRegex(nw.Error, r"ReduceLROnPlateau"):
             for _ in range(3):
