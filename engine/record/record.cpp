@@ -163,7 +163,18 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
                         dependence & kOnBound ? "an input or parameter" : "a random draw", advice));
 }
 
+/// A generator of the network's own would start again in every call, which a program cannot say.
+void refuse_generators(Recording& r, const c10::OperatorHandle& op, c10::ArrayRef<IValue> given) {
+  for (const IValue& v : given)
+    if (v.isGenerator() && v.toGenerator().defined() &&
+        v.toGenerator() != at::globalContext().defaultGenerator(v.toGenerator().device()))
+      refuse(r, fmt::format("[{}] generator: got one of the network's own, expected PyTorch's "
+                            "default one; try it without generator=, or numbers drawn before",
+                            op.schema().name()));
+}
+
 void refuse_arguments(Recording& r, const c10::OperatorHandle& op, c10::ArrayRef<IValue> given) {
+  refuse_generators(r, op, given);
   const std::string fault = fault_of_arguments(op, given);
   if (fault.empty()) return;
   refuse(r, fmt::format("[{}] arguments: got {}, expected sizes that go together; try to export "

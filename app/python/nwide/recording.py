@@ -415,7 +415,11 @@ def record(recorder, tensors, parameters, buffers, seed=0):
     functionalization cannot follow in-place changes of inference tensors."""
     try:
         with torch.inference_mode(False), untouched_randomness(seed):
-            return _core.record(recorder, parameters, buffers, tensors, recorder.names)
+            made = _core.record(recorder, parameters, buffers, tensors, recorder.names)
+            if torch.initial_seed() != seed:
+                fail("forward", "torch.manual_seed", "a call of it", "random numbers that every call draws anew",
+                     "a buffer with numbers drawn before")
+            return made
     except Exception as error:
         raise explained(error, recorder) from error
 

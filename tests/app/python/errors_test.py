@@ -458,6 +458,25 @@ class LateAssignments(unittest.TestCase):
         wide.note = "anything else is the user's"
         wide.get_submodule("1").train(False)
 
+    def test_random_numbers_with_a_seed_of_their_own_are_refused(self):
+        def drawn(x):
+            return x * torch.rand(4, generator=torch.Generator().manual_seed(0))
+
+        def ordered(x):
+            return x[:, torch.randperm(4, generator=torch.Generator().manual_seed(0))]
+
+        def seeded(x):
+            torch.manual_seed(3)
+            return x * torch.rand(4)
+
+        x = torch.randn(3, 5, 4)
+        for f, text in ((drawn, r"^\[aten::rand\] generator: got one of the network's own, expected PyTorch's default one; try"),
+                        (ordered, r"^\[aten::randperm\] generator: got one of the network's own"),
+                        (seeded, r"^\[forward\] torch.manual_seed: got a call of it, expected random numbers .*; try a buffer")):
+            with self.subTest(f=f.__name__), self.assertRaisesRegex(nw.Error, text):
+                nw.compile(f, n=3)(x)
+        nw.compile(lambda x: x * torch.rand(4, generator=torch.default_generator), n=3)(x)
+
 
 if __name__ == "__main__":
     unittest.main()
