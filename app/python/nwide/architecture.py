@@ -6,6 +6,8 @@ import types
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
 
 from .classes import Comparison, difference, place
@@ -216,6 +218,18 @@ class Slot:
         if self.kind == "attribute":
             return vars(owner)[self.leaf]
         return (owner._parameters if self.kind == "parameter" else owner._buffers)[self.leaf]
+
+
+def refuse_recomputed(thing, model):
+    """Raises Error for weights that a hook computes before each call and keeps as an attribute: such a module cannot be copied."""
+    for path, module in model.named_modules():
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, WeightNorm):
+                fail(thing, f"weight norm of {path_text(path)}", "torch.nn.utils.weight_norm, which keeps a computed weight as an attribute",
+                     "parameters and buffers", "torch.nn.utils.parametrizations.weight_norm")
+            if isinstance(hook, BasePruningMethod):
+                fail(thing, f"pruning of {path_text(path)}", "torch.nn.utils.prune, which keeps a computed weight as an attribute",
+                     "parameters and buffers", "torch.nn.utils.prune.remove, or a parametrization with the mask as a buffer")
 
 
 def slots_of(model):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from .architecture import FunctionModule, check_kept_apart, check_same, check_values, gather, path_text, slots_of
+from .architecture import FunctionModule, check_kept_apart, check_same, check_values, gather, path_text, refuse_recomputed, slots_of
 from .errors import Error, fail
 from .module import WideModule, moved
 from .options import Options
@@ -89,6 +89,7 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
         fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
     models = _models(models, n)
     _check_recordable(models[0])
+    refuse_recomputed("compile", models[0])
     check_same(models)
     check_kept_apart(models)
     slots = slots_of(models[0])

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import inspect
 import random
 import sys
@@ -9,6 +10,7 @@ import threading
 import traceback
 
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils import _pytree as pytree
@@ -96,6 +98,22 @@ def argument_names(model, form):
     return [names[i] for i, rest in enumerate(form.rest) if rest is None]
 
 
+_THREAD = threading.local()  # `records`: whether a forward pass is being recorded
+_seed_torch = torch.manual_seed
+
+
+@functools.wraps(_seed_torch)
+def _manual_seed(seed):
+    """Guards torch.manual_seed inside of forward, which a recorded program would not call again."""
+    if getattr(_THREAD, "records", False):
+        fail("forward", "torch.manual_seed", "a call of it", "random numbers that every call draws anew",
+             "a buffer with numbers drawn before")
+    return _seed_torch(seed)
+
+
+torch.manual_seed = torch.random.manual_seed = _manual_seed
+
+
 @contextlib.contextmanager
 def untouched_randomness(seed):
     """A context with random numbers from `seed`; restores the random state afterwards."""
@@ -106,7 +124,7 @@ def untouched_randomness(seed):
         states.append((numpy.random.set_state, numpy.random.get_state()))
         numpy.random.seed(seed)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        _seed_torch(seed)
         try:
             yield
         finally:
@@ -398,6 +416,10 @@ def place_of(error, model):
 def explained(error, recorder):
     """Turns an exception of a recording into an nw.Error that names its place."""
     text = told(error, recorder.printed)
+    if "data-dependent" in text and any(isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is None
+                                        and module.track_running_stats for module in recorder.model.modules()):
+        text = ("[forward] batch norm: got momentum=None in train mode, where a counter says how far statistics move, expected a "
+                "number; try momentum=0.1, or eval()")
     return Error(f"{text} ({recorder.place})" if recorder.place else text)
 
 
@@ -415,13 +437,12 @@ def record(recorder, tensors, parameters, buffers, seed=0):
     functionalization cannot follow in-place changes of inference tensors."""
     try:
         with torch.inference_mode(False), untouched_randomness(seed):
-            made = _core.record(recorder, parameters, buffers, tensors, recorder.names)
-            if torch.initial_seed() != seed:
-                fail("forward", "torch.manual_seed", "a call of it", "random numbers that every call draws anew",
-                     "a buffer with numbers drawn before")
-            return made
+            _THREAD.records = True
+            return _core.record(recorder, parameters, buffers, tensors, recorder.names)
     except Exception as error:
         raise explained(error, recorder) from error
+    finally:
+        _THREAD.records = False
 
 
 def see(model, slots, form, seed=1):

@@ -16,6 +16,7 @@ import weakref  # noqa: E402
 import torch  # noqa: E402
 import torch.fx  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn.utils import prune  # noqa: E402
 
 import nwide as nw  # noqa: E402
 
@@ -458,6 +459,36 @@ class LateAssignments(unittest.TestCase):
         wide.note = "anything else is the user's"
         wide.get_submodule("1").train(False)
 
+    def test_weights_that_hooks_compute_are_refused(self):
+        def normed():
+            return nn.Sequential(nn.utils.weight_norm(nn.Linear(5, 4)), nn.Linear(4, 2))
+
+        def pruned():
+            layer = nn.Linear(5, 4)
+            prune.l1_unstructured(layer, "weight", 0.4)
+            return layer
+
+        for make, text in ((normed, r"weight norm of 0: got torch.nn.utils.weight_norm, .*; try torch.nn.utils.parametrizations.weight_norm"),
+                           (pruned, r"pruning of the model itself: got torch.nn.utils.prune, .*; try torch.nn.utils.prune.remove")):
+            with self.subTest(make=make.__name__):
+                with self.assertRaisesRegex(nw.Error, rf"^\[compile\] {text}"):
+                    nw.compile([make() for _ in range(3)])
+                with torch.no_grad(), self.assertRaisesRegex(nw.Error, rf"^\[compile\] {text}"):
+                    nw.compile([make() for _ in range(3)])
+                with self.assertRaisesRegex(nw.Error, rf"^\[train\] {text}"):
+                    nw.train(make, data=(torch.randn(20, 5), torch.randn(20, 4)), loss="mse", seeds=2, epochs=1, quiet=True)
+        layers = [pruned() for _ in range(3)]
+        for layer in layers:
+            prune.remove(layer, "weight")
+        x = torch.randn(3, 2, 5)
+        self.assertLess((nw.compile(layers)(x) - torch.stack([m(a) for m, a in zip(layers, x)])).abs().max(), 1e-5)
+
+    def test_batch_norm_without_momentum_is_named(self):
+        models = [nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4, momentum=None)) for _ in range(3)]
+        with self.assertRaisesRegex(nw.Error, r"^\[forward\] batch norm: got momentum=None in train mode.*; try momentum=0.1, or eval\(\)"):
+            nw.compile(models)(torch.randn(3, 6, 5))
+        nw.compile([m.eval() for m in models])(torch.randn(3, 6, 5))
+
     def test_random_numbers_with_a_seed_of_their_own_are_refused(self):
         def drawn(x):
             return x * torch.rand(4, generator=torch.Generator().manual_seed(0))
@@ -469,9 +500,14 @@ class LateAssignments(unittest.TestCase):
             torch.manual_seed(3)
             return x * torch.rand(4)
 
+        def forked(x):
+            with torch.random.fork_rng():
+                return seeded(x)
+
         x = torch.randn(3, 5, 4)
         for f, text in ((drawn, r"^\[aten::rand\] generator: got one of the network's own, expected PyTorch's default one; try"),
                         (ordered, r"^\[aten::randperm\] generator: got one of the network's own"),
+                        (forked, r"^\[forward\] torch.manual_seed: got a call of it"),
                         (seeded, r"^\[forward\] torch.manual_seed: got a call of it, expected random numbers .*; try a buffer")):
             with self.subTest(f=f.__name__), self.assertRaisesRegex(nw.Error, text):
                 nw.compile(f, n=3)(x)

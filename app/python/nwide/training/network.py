@@ -12,7 +12,7 @@ import warnings
 import torch
 from torch import nn
 
-from ..architecture import aliases_of, check_like, slots_of
+from ..architecture import aliases_of, check_like, refuse_recomputed, slots_of
 from ..errors import Error, fail, one_line
 from ..recording import detached_data, hooked_parameters, plain_gradients, refuse_backward_hooks, untouched_randomness
 from . import tensor_files
@@ -172,6 +172,7 @@ def export(model, sample, path, train):
     """Writes a torch.export file with a dynamic batch size, or with that of `sample` if the network is fixed to it, tensors by
     forward's arguments. Returns how many results forward has."""
     arguments, named = _arguments(model, sample)
+    refuse_recomputed("train", model)
     _refuse_assigned_buffers(model, arguments, named, train)
     refuse_backward_hooks("train", model, OWN_LOOP)
     dims = [torch.export.Dim("batch", min=1), torch.export.Dim.AUTO]
