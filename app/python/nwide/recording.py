@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import functools
 import inspect
 import random
 import sys
@@ -16,7 +15,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
 
-from . import _core
+from . import _core, guards
 from .architecture import PLAIN, path_text
 from .causes import printing, refuse_hidden, told
 from .constant import Constant
@@ -98,22 +97,6 @@ def argument_names(model, form):
     return [names[i] for i, rest in enumerate(form.rest) if rest is None]
 
 
-_THREAD = threading.local()  # `records`: whether a forward pass is being recorded
-_seed_torch = torch.manual_seed
-
-
-@functools.wraps(_seed_torch)
-def _manual_seed(seed):
-    """Guards torch.manual_seed inside of forward, which a recorded program would not call again."""
-    if getattr(_THREAD, "records", False):
-        fail("forward", "torch.manual_seed", "a call of it", "random numbers that every call draws anew",
-             "a buffer with numbers drawn before")
-    return _seed_torch(seed)
-
-
-torch.manual_seed = torch.random.manual_seed = _manual_seed
-
-
 @contextlib.contextmanager
 def untouched_randomness(seed):
     """A context with random numbers from `seed`; restores the random state afterwards."""
@@ -124,7 +107,7 @@ def untouched_randomness(seed):
         states.append((numpy.random.set_state, numpy.random.get_state()))
         numpy.random.seed(seed)
     with torch.random.fork_rng(devices=[]):
-        _seed_torch(seed)
+        guards.seed_torch(seed)
         try:
             yield
         finally:
@@ -436,13 +419,10 @@ def record(recorder, tensors, parameters, buffers, seed=0):
     """Records once under a seed. Records ordinary tensors even under inference_mode:
     functionalization cannot follow in-place changes of inference tensors."""
     try:
-        with torch.inference_mode(False), untouched_randomness(seed):
-            _THREAD.records = True
+        with torch.inference_mode(False), untouched_randomness(seed), guards.recording():
             return _core.record(recorder, parameters, buffers, tensors, recorder.names)
     except Exception as error:
         raise explained(error, recorder) from error
-    finally:
-        _THREAD.records = False
 
 
 def see(model, slots, form, seed=1):

@@ -483,6 +483,27 @@ class LateAssignments(unittest.TestCase):
         x = torch.randn(3, 2, 5)
         self.assertLess((nw.compile(layers)(x) - torch.stack([m(a) for m, a in zip(layers, x)])).abs().max(), 1e-5)
 
+    def test_packed_sequences_are_named_and_the_way_out_works(self):
+        class Last(nn.Module):
+            def __init__(self, packs):
+                super().__init__()
+                self.layer, self.packs = nn.GRU(4, 5, batch_first=True), packs
+
+            def forward(self, x, lengths):
+                if self.packs:
+                    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+                    return self.layer(packed)[1][0]
+                at = (lengths - 1)[:, None, None].expand(-1, 1, 5)
+                return self.layer(x)[0].gather(1, at)[:, 0]
+
+        models, x, lengths = [Last(True) for _ in range(3)], torch.randn(3, 4, 7, 4), torch.tensor([7, 3, 5, 1])
+        expected = torch.stack([m(a, lengths) for m, a in zip(models, x)])
+        with self.assertRaisesRegex(nw.Error, r"^\[forward\] pack_padded_sequence: got a packed sequence, .*; try the recurrent layer on the"):
+            nw.compile(models)(x, nw.constant(lengths))
+        for m in models:
+            m.packs = False
+        self.assertLess((nw.compile(models)(x, lengths.expand(3, -1)) - expected).abs().max(), 1e-5)
+
     def test_batch_norm_without_momentum_is_named(self):
         models = [nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4, momentum=None)) for _ in range(3)]
         with self.assertRaisesRegex(nw.Error, r"^\[forward\] batch norm: got momentum=None in train mode.*; try momentum=0.1, or eval\(\)"):
