@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <thread>
 
@@ -125,8 +126,13 @@ class SweepRunner::Round {
   /// Removes lost workers and puts their cases back into the queue. Throws Error if no worker is
   /// left for the remaining cases.
   void remove_lost_workers() {
-    for (Slot& slot : slots_) {
-      if (slot.worker->alive()) continue;
+    // Asked once: a worker that falls silent meanwhile is removed in the next turn, with its case.
+    std::vector<Slot> silent;
+    const auto live_end = std::stable_partition(slots_.begin(), slots_.end(),
+                                                [](const Slot& s) { return s.worker->alive(); });
+    std::move(live_end, slots_.end(), std::back_inserter(silent));
+    slots_.erase(live_end, slots_.end());
+    for (Slot& slot : silent) {
       while (slot.index && listen(slot, milliseconds(0))) {
       }
       const std::string what = fmt::format("{} is lost: no heartbeat{}", slot.worker->name(),
@@ -149,7 +155,6 @@ class SweepRunner::Round {
       }
       finish(slot, std::move(lost));
     }
-    std::erase_if(slots_, [](const Slot& s) { return !s.worker->alive(); });
     if (slots_.empty() && !queue_.empty())
       throw Error(
           fmt::format("[sweep] workers: got none left of {}, expected one; try --resume", count_),

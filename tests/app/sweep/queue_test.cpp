@@ -140,6 +140,30 @@ TEST(SweepQueue, ACaseThatTakesWorkersWithItIsGivenUp) {
   EXPECT_NE(counts.crashed[0].trials[0].reason.find("3 workers lost"), std::string::npos);
 }
 
+/// Answers nothing, and counts as lost from the `left`-th question on.
+struct FallsSilent : Stub {
+  int left = 0;
+  std::optional<WorkerNews> receive(Milliseconds) override { return std::nullopt; }
+  bool alive() override { return left-- > 0; }
+};
+
+/// A heartbeat that grows too old between two questions takes no case with it.
+TEST(SweepQueue, WorkersMayFallSilentAtAnyMoment) {
+  for (int questions = 1; questions < 40; ++questions) {
+    SweepRunner runner(many_cases(4), {});
+    Counts counts;
+    runner.add(counts);
+    std::vector<std::unique_ptr<Worker>> workers = stubs(1, [](Stub&) {});
+    auto silent = std::make_unique<FallsSilent>();
+    silent->left = questions;
+    workers.insert(workers.begin(), std::move(silent));
+    runner.use_workers(std::move(workers));
+    EXPECT_EQ(runner.run(), "complete");
+    EXPECT_EQ(counts.ended.size(), 4u) << questions;
+    EXPECT_EQ(counts.lost.size(), 1u) << questions;
+  }
+}
+
 /// The error, of exit code 1, that a sweep ends with.
 std::string error_of(SweepRunner& runner) {
   try {
