@@ -117,7 +117,10 @@ void shares_and_gradients(const BackwardRows& rows) {
       hn::StoreU(hn::Zero(d), d, y + i);
     }
     for (; i < rows.columns; i += lanes) {
-      V share = vm::exp_below(hn::LoadU(d, x + i)), gradient = hn::Mul(share, hn::LoadU(d, y + i));
+      // A share is at most 1. Rounded sums of large scores may say otherwise; NaN stays NaN.
+      const V log_share = hn::LoadU(d, x + i);
+      V share = vm::exp_below(hn::IfThenZeroElse(hn::Gt(log_share, hn::Zero(d)), log_share));
+      V gradient = hn::Mul(share, hn::LoadU(d, y + i));
       if (i < from) {
         const auto before = hn::FirstN(d, static_cast<size_t>(from - i));
         share = hn::IfThenZeroElse(before, share);
