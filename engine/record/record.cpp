@@ -163,7 +163,8 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
                         dependence & kOnBound ? "an input or parameter" : "a random draw", advice));
 }
 
-/// A generator of the network's own would start again in every call, which a program cannot say.
+/// A program draws from PyTorch's default generator alone: a generator that forward makes and seeds
+/// would give the same numbers in every call.
 void refuse_generators(Recording& r, const c10::OperatorHandle& op, c10::ArrayRef<IValue> given) {
   for (const IValue& v : given)
     if (v.isGenerator() && v.toGenerator().defined() &&

@@ -6,6 +6,7 @@ import re
 import traceback
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from .architecture import PLAIN
 from .constant import Constant
@@ -31,10 +32,10 @@ _FOREIGN = (
      "torch.func.grad, or torch.enable_grad() around it"))
 
 
-def told(error, printed):
-    """Turns an exception raised while recording into a one-line Error."""
-    if printed:
-        return "[forward] print: got a tensor's values as text, expected none inside of forward; try its shape, or to print results"
+def told(error, cause):
+    """Turns an exception raised while recording into a one-line Error; `cause`: what `cause_of` says of it."""
+    if cause:
+        return f"[forward] {cause}"
     text = str(error)
     if isinstance(error, Error):
         advice = next((advice for words, advice in _ADVICE if words in text), None)
@@ -46,9 +47,16 @@ def told(error, printed):
     return f"[forward] call: got {one_line(error)}, expected an answer; try the model itself on this input"
 
 
-def printing(error):
-    """Whether the exception was raised while a tensor was being printed."""
-    return any(frame.f_code.co_filename.endswith("_tensor_str.py") for frame, _ in traceback.walk_tb(error.__traceback__))
+def cause_of(error):
+    """The message for an exception whose cause only the code that raised it tells; "" for others."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename.endswith("_tensor_str.py"):
+            return "print: got a tensor's values as text, expected none inside of forward; try its shape, or to print results"
+        owner = frame.f_locals.get("self")
+        if "data-dependent" in str(error) and isinstance(owner, _BatchNorm) and owner.momentum is None:
+            return ("batch norm: got momentum=None in train mode, where a counter says how far statistics move, expected a number; "
+                    "try momentum=0.1, or eval()")
+    return ""
 
 
 def refuse_hidden(thing, what, value):

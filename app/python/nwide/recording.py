@@ -9,7 +9,6 @@ import threading
 import traceback
 
 import torch
-from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils import _pytree as pytree
@@ -17,7 +16,7 @@ from torch.utils import checkpoint
 
 from . import _core, guards
 from .architecture import PLAIN, path_text
-from .causes import printing, refuse_hidden, told
+from .causes import cause_of, refuse_hidden, told
 from .constant import Constant
 from .errors import Error, fail
 
@@ -279,13 +278,13 @@ class Recorder:
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
         self.results = {}  # form of the results, by `_kind` of the inputs
         self.only = None  # that form, if it is the same for all
-        self.place, self.printed = "", False  # where the last call failed, and whether it was printing a tensor
+        self.place, self.cause = "", ""  # where the last call failed, and why, if its frames tell
         self.counted = ""  # the name of a number or text attribute that a call changed
         self.user = None  # a key of the wide module that called the program last
         self.names = argument_names(model, arguments)
 
     def __call__(self, tensors):
-        self.place, self.printed = "", False
+        self.place, self.cause = "", ""
         _here.inputs = {id(t) for t in tensors}
         args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
@@ -306,7 +305,7 @@ class Recorder:
                     refuse_hidden("forward", "result", rest and rest[0])
         except Exception as error:
             self.place = place_of(error, self.model)
-            self.printed = printing(error)  # the engine's error does not tell this
+            self.cause = cause_of(error)  # the engine's error has no frames
             raise
         finally:
             set_modes(self.model, now)
@@ -398,11 +397,7 @@ def place_of(error, model):
 
 def explained(error, recorder):
     """Turns an exception of a recording into an nw.Error that names its place."""
-    text = told(error, recorder.printed)
-    if "data-dependent" in text and any(isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is None
-                                        and module.track_running_stats for module in recorder.model.modules()):
-        text = ("[forward] batch norm: got momentum=None in train mode, where a counter says how far statistics move, expected a "
-                "number; try momentum=0.1, or eval()")
+    text = told(error, recorder.cause)
     return Error(f"{text} ({recorder.place})" if recorder.place else text)
 
 
@@ -411,7 +406,7 @@ def placed(error, recorder):
     if not recorder.place and not isinstance(error, RuntimeError):
         return error
     own = explained(error, recorder) if recorder.place or not isinstance(error, Error) else error
-    recorder.place, recorder.printed = "", False  # of this error alone
+    recorder.place, recorder.cause = "", ""  # of this error alone
     return own
 
 

@@ -151,7 +151,7 @@ class PartReader {
         p.values = p.values.to(at::kDouble);
       const at::ScalarType type = wanted_.knows_sizes ? spec.dtype : p.values.scalar_type();
       p.real = c10::isFloatingType(type) || (!wanted_.knows_sizes && type == at::kByte);
-      check_finite(p);
+      check_finite(p, p.values);
       parts_.inputs.push_back(std::move(p));
     }
   }
@@ -224,7 +224,7 @@ class PartReader {
       fail("[{}] target {}: got {}, expected whole numbers, the classes, for {}; try --loss mse",
            file_, parts_.target->columns, short_name(values.scalar_type()), wanted_.loss->name);
     values = values.to(classes ? at::kLong : without_rounding(values.scalar_type()));
-    if (!classes) check_finite(*parts_.target);
+    if (!classes) check_finite(*parts_.target, values.to(wanted_.dtype));
   }
 
   /// The network's dtype if it represents all numbers of `type`; otherwise float64: the loss rounds
@@ -269,9 +269,10 @@ class PartReader {
     return rows;
   }
 
-  void check_finite(const DataPart& p) const {
-    if (!c10::isFloatingType(p.values.scalar_type())) return;
-    const Tensor bad = p.values.isfinite().logical_not();
+  /// `values`: the part's, as they are read.
+  void check_finite(const DataPart& p, const Tensor& values) const {
+    if (!c10::isFloatingType(values.scalar_type())) return;
+    const Tensor bad = values.isfinite().logical_not();
     if (!bad.any().item<bool>()) return;
     const int64_t row = bad.nonzero()[0][p.own ? 1 : 0].item<int64_t>();
     fail("[{}] column {}: got nan or inf in row {}, expected numbers; try to fill or drop it",

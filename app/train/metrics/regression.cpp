@@ -54,16 +54,15 @@ class Sums : public Metric {
     if (!spread_.defined()) {
       shift_ = begin;
       mean_ = spread_ = at::zeros_like(y.select(1, 0));
-    } else {
-      shift_ = at::where(rows_.gt(0).unsqueeze(1), shift_, begin);
+      rows_ = at::zeros_like(w.select(1, 0));
     }
-    const Tensor before = rows_.defined() ? rows_ : at::zeros_like(w.sum(1));
-    const Tensor more = w.sum(1), all = (before + more).clamp_min(1e-300);
+    shift_ = at::where(rows_.gt(0).unsqueeze(1), shift_, begin);
+    const Tensor more = w.sum(1), all = (rows_ + more).clamp_min(1e-300);
     const Tensor from = y - shift_;
     const Tensor mean = (from * w).sum(1) / more.clamp_min(1e-300);
     const Tensor apart = mean - mean_;
     spread_ = spread_ + ((from - mean.unsqueeze(1)).square() * w).sum(1) +
-              apart.square() * (before * (more / all));
+              apart.square() * (rows_ * (more / all));
     mean_ = mean_ + apart * (more / all);
   }
 

@@ -21,7 +21,8 @@ using vm::V;
 void softmax(const Rows& rows) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V scale = vm::set(rows.scale), nothing = vm::set(-std::numeric_limits<float>::infinity());
+  const float none = -std::numeric_limits<float>::infinity();
+  const V scale = vm::set(rows.scale), nothing = vm::set(none);
   for (int64_t r = 0; r < rows.count; ++r) {
     float* x = rows.scores + r * rows.stride;
     const int64_t columns =
@@ -36,7 +37,6 @@ void softmax(const Rows& rows) {
     V most = nothing;
     for (int64_t i = 0; i < columns; i += lanes) most = hn::Max(most, scaled(i));
     most = hn::MaxOfLanes(d, most);  // NaN lost here reappears in the sum
-    const float none = hn::GetLane(nothing);
     if (rows.empty_is_zero && hn::GetLane(most) == none &&
         std::all_of(x, x + columns, [&](float score) { return score == none; })) {
       std::fill(x, x + rows.columns, 0.0F);

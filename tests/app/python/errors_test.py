@@ -510,6 +510,19 @@ class LateAssignments(unittest.TestCase):
             nw.compile(models)(torch.randn(3, 6, 5))
         nw.compile([m.eval() for m in models])(torch.randn(3, 6, 5))
 
+        class Other(nn.Module):
+            """Beside such a batch norm, what cannot be recorded is another operator."""
+
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.BatchNorm1d(5, momentum=None)
+
+            def forward(self, x):
+                return self.norm(x) * float(x.max())
+
+        with self.assertRaisesRegex(nw.Error, r"data-dependent operator: got a Python number .* \(in the model itself, at "):
+            nw.compile([Other().eval() for _ in range(3)])(torch.randn(3, 6, 5))
+
     def test_random_numbers_with_a_seed_of_their_own_are_refused(self):
         def drawn(x):
             return x * torch.rand(4, generator=torch.Generator().manual_seed(0))

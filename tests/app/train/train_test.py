@@ -397,6 +397,10 @@ class Refused(Train):
         self.refused("column x: got nan or inf in row", "-n", "2", data="nan.npz")
         numpy.savez(self.path("wide.npz"), x=x, y=y.astype("float32")[:, None])
         self.refused("sizes are never broadcast", "-n", "2", "--loss", "mse", data="wide.npz")
+        far = numpy.ones((50, 10))
+        far[7, 3] = 1e300  # infinite for a loss in float32
+        numpy.savez(self.path("far.npz"), x=x, y=far)
+        self.refused("column y: got nan or inf in row 7", "-n", "2", "--loss", "mse", data="far.npz")
         numpy.savez_compressed(self.path("packed.npz"), x=x, y=y)
         self.refused("got it compressed, expected it as it is; try to save it with numpy.savez", "-n", "2", data="packed.npz")
         with open(self.path("cut.npz"), "wb") as file, open(self.path("data.npz"), "rb") as whole:
