@@ -131,13 +131,15 @@ void check(const Case& c, const std::vector<TensorSpec>& tensors, const CompileO
 
 TEST(Epilogue, OfALinearLayer) {
   const at::NoGradGuard no_grad;
+  CompileOptions options;
+  options.widen.force["linear"] = "packed";
   for (const Case& c : linear_cases())
     check(c,
           {{"w", Role::parameter, {5, 5}},
            {"b", Role::parameter, {5}},
            {"x", Role::input, {7, 5}},
            {"y", Role::input, {7, 5}}},
-          {});
+          options);
 }
 
 /// Of 3 x 3 taps and padding 1.
