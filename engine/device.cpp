@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
+#include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/Logging.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -185,6 +186,8 @@ int64_t count_peak_bytes(c10::Device device, const Work& work) {
   }
   const auto counter = std::make_shared<AllocationCounter>();
   const NoWarnings no_warnings;
+  // A profiler that is running takes whatever stands there for its own.
+  const at::DisableRecordFunctionGuard no_profiler;
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
   work();
   return counter->peak();
