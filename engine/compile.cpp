@@ -108,18 +108,20 @@ class Pipeline {
                                                   std::move(results_), taken, whole});
   }
 
-  /// Compiles forward and backward pass as two programs: the fastest whole program is cut.
+  /// Compiles forward and backward pass as two programs: the fastest whole program is cut, of those
+  /// whose training step needs little more memory than that of separate models or, if that is more,
+  /// of ranges of one model.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
-    // What a training step saves and computes with is most of its memory: a forward pass saves, of
-    // all models, about what the arena of the whole program holds.
-    bytes_ = [this](const Executor& executor) {
-      double bytes = 0;
-      for (const Tensor& t : ensemble_.tensors) bytes += static_cast<double>(t.nbytes());
-      for (const Value& v : executor.results()) bytes += static_cast<double>(v.bytes());
-      const auto arena = static_cast<double>(executor.arena_bytes());
-      const auto at_a_time = static_cast<double>(executor.models_at_a_time());
-      return bytes + arena / at_a_time * static_cast<double>(ensemble_.n) +
-             arena * std::min(options_.threads, executor.ranges());
+    fits_ = [this, what, most = int64_t{0}](Executor& executor) mutable {
+      const int64_t allocated =
+          executor.allocated_bytes(ensemble_.tensors, results_.next(executor));
+      const int64_t bytes = GradientModel::step_bytes(*what, executor, options_.threads, allocated);
+      if (most == 0) {  // asked first for the shortest ranges
+        const auto one = what->step_bytes_of_one(ensemble_.model(0));
+        const int64_t separate = one ? one->of(ensemble_.n) : kUnknown_bytes;
+        most = static_cast<int64_t>(kMoreBytes * static_cast<double>(std::max(bytes, separate)));
+      }
+      return bytes <= most;
     };
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
@@ -142,6 +144,9 @@ class Pipeline {
   }
 
  private:
+  static constexpr double kMoreBytes = 1.06;
+  static constexpr int64_t kUnknown_bytes = int64_t{1} << 60;  // then any ranges fit
+
   Attempt chosen() {
     return options_.mode == Mode::max_autotune && !options_.like ? autotuned() : attempt({});
   }
@@ -176,7 +181,8 @@ class Pipeline {
     if (asked.ranges > 0) ranges.asked = asked.ranges;
     if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
-    ranges.bytes = bytes_;
+    ranges.fits = fits_;
+    ranges.in_turns = gradients_;
     // Measuring fills the memory for results, which the first call then uses.
     const CallOf call_of = [&](Executor& executor) {
       return [&, &results = results_.next(executor)] { executor.run(ensemble_.tensors, results); };
@@ -205,7 +211,7 @@ class Pipeline {
   const std::shared_ptr<const Program> single_;
   const WideEvaluation evaluation_;
   const bool gradients_;
-  std::function<double(const Executor&)> bytes_;  // RangeOptions
+  std::function<bool(Executor&)> fits_;  // RangeOptions
   ResultMemory results_;
 };
 

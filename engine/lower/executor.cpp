@@ -318,22 +318,34 @@ void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
   });
 }
 
-std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& results) {
+void Executor::with_first_range(const Tensors& bound, const Tensors& results,
+                                const std::function<void(Plan&)>& visit) {
   const ArenaLease lease(options_.arenas);
   const RangeHooks hooks = side_by_side(results);
   run(bound, hooks);
-  std::vector<std::vector<double>> samples;
-  const c10::Device device = this->device();
-  Plan* plan = nullptr;
-  const auto measure = [&] {
-    plan = &prepare(0, 0, bound, hooks);
-    for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed(device));
-  };
+  const auto prepared = [&] { visit(prepare(0, 0, bound, hooks)); };
   if (ranges_.size() > 1) {
-    run_serial(measure);
+    run_serial(prepared);
   } else {
-    run_parallel(1, 1, [&](int, int) { measure(); });
+    run_parallel(1, 1, [&](int, int) { prepared(); });
   }
+}
+
+int64_t Executor::allocated_bytes(const Tensors& bound, const Tensors& results) {
+  int64_t bytes = 0;
+  with_first_range(bound, results, [&](Plan& plan) {
+    bytes = count_peak_bytes(device(), [&] { plan.run_steps(); });
+  });
+  return bytes;
+}
+
+std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& results) {
+  std::vector<std::vector<double>> samples;
+  Plan* plan = nullptr;
+  with_first_range(bound, results, [&](Plan& first) {
+    plan = &first;
+    for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed(device()));
+  });
   std::vector<StepCost> costs;
   double sum = 0;
   for (size_t s = 0; s < plan->steps().size(); ++s) {

@@ -84,6 +84,9 @@ class Executor {
   const Tensor& shared_result(int64_t n, ValueId id) const { return sizes_.at(n).shared.at(id); }
   /// The cost of each step of one range.
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
+  /// The peak of bytes that the operators of one range allocate, for results that are not placed
+  /// and while they work.
+  int64_t allocated_bytes(const Tensors& bound, const Tensors& results);
   /// One call: the ranges that each thread ran, and their steps.
   TimelineCall timeline(const Tensors& bound, const Tensors& results);
 
@@ -124,6 +127,9 @@ class Executor {
     std::unordered_map<ValueId, Tensor> shared;   // this call's results of the shared phase
   };
 
+  /// Calls `visit` with the plan of the first range, ready to run, on a thread that runs ranges.
+  void with_first_range(const Tensors& bound, const Tensors& results,
+                        const std::function<void(Plan&)>& visit);
   void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);
   std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
   void run_shared(const Tensors& bound, const RangeHooks& hooks);

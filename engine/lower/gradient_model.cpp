@@ -96,7 +96,7 @@ Executor GradientModel::make_forward(const Ensemble& ensemble, const ExecutorOpt
     differentiable_ = what_->differentiable();
     reached_ = what_->reached();
     PerSize& size = sizes_[n];
-    size.halves = cut(*program, what_->outputs(), reached_);
+    size.halves = cut(*program, what_->outputs(), reached_, (n_ + n - 1) / n, options.threads);
     reads_.resize(std::max(reads_.size(), size.halves.reads.size()));
     for (size_t i = 0; i < size.halves.reads.size(); ++i)
       reads_[i] = reads_[i] || size.halves.reads[i];
@@ -240,6 +240,32 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, Te
       gradients[i] = shared_[of()[i]] ? sum_of_ranges(saved[k]) : saved[k].variable_data();
   }
   return gradients;
+}
+
+int64_t GradientModel::step_bytes(const WithGradients& what, const Executor& whole, int threads,
+                                  int64_t allocated) {
+  const auto memory_of = [](const RangeProgram& half) {
+    PlanOptions options;
+    options.as_they_lie = half.as_they_lie;
+    options.lends_results = half.lends_results;
+    options.placed = half.placed;
+    return Plan::memory_of(half.wide.program, options);
+  };
+  const Halves halves =
+      cut(*whole.program(), what.outputs(), what.reached(), whole.ranges(), threads);
+  int64_t working_bytes = 0, kept_bytes = 0;
+  for (const auto& half : {halves.forward, halves.backward}) {
+    const Plan::Memory memory = memory_of(*half);
+    working_bytes = std::max(working_bytes, memory.arena_bytes + memory.fresh_bytes);
+    kept_bytes += memory.kept_bytes;
+  }
+  // Operators need memory while they work too.
+  working_bytes += std::max<int64_t>(0, allocated - memory_of(*whole.program()).fresh_bytes);
+  int64_t bytes = working_bytes * std::min(threads, whole.ranges()) + kept_bytes * whole.ranges();
+  for (const SavedValue& s : halves.saved)
+    if (s.of_all) bytes += s.value.bytes();
+  for (const Value& v : whole.results()) bytes += v.bytes();
+  return bytes;
 }
 
 int64_t GradientModel::bytes() const {

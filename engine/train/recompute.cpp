@@ -232,7 +232,7 @@ Recomputed fit_arena(RangeProgram& range, int64_t most) {
   const auto arena_bytes = [](const RangeProgram& some) {
     PlanOptions options;
     options.apart = some.apart;
-    return Plan::arena_bytes_of(some.wide.program, options);
+    return Plan::memory_of(some.wide.program, options).arena_bytes;
   };
   const RangeProgram plain = range;
   const int64_t before = arena_bytes(plain);

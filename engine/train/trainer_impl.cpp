@@ -321,11 +321,11 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   o.measure = options.tune || options.memory_limit > 0;
   o.all_at_once = false;
   o.longest_s = kLongest_s;
-  o.fits = [&](const Executor& executor) {
-    return options.memory_limit <= 0 ||
-           (recomputed(p, executor).calls == 0 &&
-            bytes_of_range(p, executor) * threads <= options.memory_limit);
-  };
+  if (options.memory_limit > 0)
+    o.fits = [&](const Executor& executor) {
+      return recomputed(p, executor).calls == 0 &&
+             bytes_of_range(p, executor) * threads <= options.memory_limit;
+    };
   p.executor = choose_ranges(p.single, count, o, lower, rehearsed);
   p.version = models.version();
   p.chosen_for = count;

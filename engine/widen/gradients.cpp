@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -143,6 +144,37 @@ std::vector<WideValue> WithGradients::forward(int64_t n, const std::vector<WideV
   const at::AutoGradMode grad(true);  // excludes operators without gradients
   return with_reason(thing_,
                      [&] { return evaluate_wide(single_, n, own(bound), options, coverage); });
+}
+
+std::optional<StepBytes> WithGradients::step_bytes_of_one(const Tensors& bound) const {
+  const at::AutoGradMode grad(true);
+  Tensors one(bound.begin(), bound.begin() + static_cast<std::ptrdiff_t>(single_.bound.size()));
+  Tensors leaves;
+  StepBytes bytes;
+  for (const size_t i : of_) {
+    one[i] = one[i].detach().requires_grad_();
+    bytes.results += static_cast<int64_t>(one[i].nbytes());
+    leaves.push_back(one[i]);
+  }
+  for (const ValueId id : single_.outputs) bytes.results += single_.value(id).bytes();
+  const auto peak = [&](size_t models, bool backward) {
+    return count_peak_bytes(one[0].device(), [&] {
+      std::vector<Tensors> made;
+      while (made.size() < models) made.push_back(interpret(single_, one));
+      if (!backward) return;
+      Tensors cotangents;
+      std::erase_if(made[0], [](const Tensor& t) { return !t.requires_grad(); });
+      for (const Tensor& t : made[0]) cotangents.push_back(at::ones_like(t));
+      if (!made[0].empty()) gradients_of(made[0], leaves, cotangents);
+    });
+  };
+  try {
+    bytes.saved = peak(2, false) - peak(1, false);  // without what a call frees
+    bytes.working = peak(1, true) - bytes.saved;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return bytes;
 }
 
 std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<WideValue>& bound,

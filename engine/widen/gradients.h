@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <optional>
+
 #include "engine/network.h"
 #include "engine/widen/widen.h"
 
@@ -31,6 +34,16 @@ enum class Cotangents {
   ones    // ones: scalar outputs are summed
 };
 
+/// Bytes that PyTorch needs for a training step of one model beside the network's tensors.
+struct StepBytes {
+  int64_t saved = 0;    // outputs, and what autograd saves until the backward pass
+  int64_t working = 0;  // what the backward pass adds to them at its peak
+  int64_t results = 0;  // outputs and gradients
+
+  /// Of n separate models, if all forward passes run before the backward passes.
+  int64_t of(int64_t n) const { return std::max(n * saved + working, n * results); }
+};
+
 /// A network's forward pass together with its gradients, recorded as one program. Its inputs are
 /// the network's tensors, then, for `Cotangents::bound`, a cotangent for each floating output; it
 /// returns the outputs, the gradients for `of`, then the updates.
@@ -58,6 +71,9 @@ class WithGradients {
   /// backward pass.
   std::vector<WideValue> forward(int64_t n, const std::vector<WideValue>& bound,
                                  const WidenOptions& options, Coverage* coverage) const;
+  /// Calls the network with one model's tensors, under autograd, and counts; nullopt if a recorded
+  /// call is differentiable only by a strategy, such as attention for its mask.
+  std::optional<StepBytes> step_bytes_of_one(const Tensors& bound) const;
   /// For the last evaluation: by output, whether it depends on any of `of`; and by `of`, whether
   /// any output depends on it.
   const std::vector<bool>& differentiable() const { return differentiable_; }

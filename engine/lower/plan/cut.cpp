@@ -4,6 +4,7 @@
 
 #include "engine/error.h"
 #include "engine/lower/plan/least_saved.h"
+#include "engine/lower/plan/schedule.h"
 #include "engine/lower/plan/uses.h"
 
 namespace wide {
@@ -11,13 +12,16 @@ namespace {
 
 class Cutting {
  public:
-  Cutting(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep)
+  Cutting(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep, int64_t ranges,
+          int64_t threads)
       : whole_(whole),
         program_(whole.wide.program),
         main_(main_of(program_)),
         uses_(program_, main_),
         roots_(roots_of(program_)),
-        outputs_(outputs) {
+        outputs_(outputs),
+        ranges_(ranges),
+        threads_(threads) {
     for (size_t k = 0; k < keep.size(); ++k)
       if (keep[k]) gradients_.push_back(program_.outputs[outputs + k]);
   }
@@ -194,6 +198,17 @@ class Cutting {
       if (s.output < 0 && !s.of_all) half.placed.push_back(id);
     }
     half.lends_results = true;
+    std::vector<bool> again;
+    for (size_t i = 0; i < second_.size(); ++i)
+      if (second_[i]) again.push_back(first_[i] && program_.nodes[i].phase == Phase::main);
+    schedule(program, again, [&](const Program& ordered) {
+      PlanOptions options;
+      options.lends_results = half.lends_results;
+      options.placed = half.placed;
+      const Plan::Memory memory = Plan::memory_of(ordered, options);
+      return memory.kept_bytes * ranges_ +
+             (memory.arena_bytes + memory.fresh_bytes) * std::min(threads_, ranges_);
+    });
     program.verify();
     return std::make_shared<const RangeProgram>(std::move(half));
   }
@@ -204,6 +219,7 @@ class Cutting {
   const Uses uses_;
   const ByValue<ValueId> roots_;  // through views in all phases
   const size_t outputs_;
+  const int64_t ranges_, threads_;
   std::vector<ValueId> gradients_;
   std::vector<bool> first_, second_;  // by node
   ByValue<bool> read_;                // by the second half
@@ -213,8 +229,9 @@ class Cutting {
 
 }  // namespace
 
-Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep) {
-  return Cutting(whole, outputs, keep).run();
+Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep, int64_t ranges,
+           int64_t threads) {
+  return Cutting(whole, outputs, keep, ranges, threads).run();
 }
 
 }  // namespace wide

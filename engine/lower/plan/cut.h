@@ -28,6 +28,9 @@ struct Halves {
 /// updates and all random numbers; the second half the rest. Results are saved, except that the
 /// second half recomputes views, values made from constants, and results of cheap operators if that
 /// saves memory (`least_saved`).
-Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep);
+/// The order of the second half is the one that takes the least memory for `ranges` ranges of
+/// models on `threads` threads (`schedule`).
+Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep, int64_t ranges,
+           int64_t threads);
 
 }  // namespace wide

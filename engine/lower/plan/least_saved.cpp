@@ -108,11 +108,36 @@ bool is_cheap(const Node& node) {
                                            "aten::silu",
                                            "aten::gelu",
                                            "aten::constant_pad_nd",
+                                           "aten::_softmax",
                                            "aten::native_layer_norm",
                                            "aten::native_group_norm",
                                            "aten::_native_batch_norm_legit",
                                            "aten::_native_batch_norm_legit.no_stats"};
   return copies(node) || names.count(node.name()) || operator_traits(node.op).cheap;
+}
+
+/// By value: whether the forward pass reads it for softmax only, masked or scaled: attention's
+/// scores. They are many more than the queries and keys that they are made of.
+ByValue<bool> scores_of(const Program& program, const ForwardPass& forward) {
+  ByValue<bool> read(program.values.size(), false), otherwise = read;
+  for (const ValueId id : program.outputs) otherwise[id] = true;
+  for (size_t i = program.nodes.size(); i-- > 0;) {
+    const Node& node = program.nodes[i];
+    if (!forward.nodes[i]) continue;
+    bool only = node.name() == "aten::_softmax" || operator_traits(node.op).softmax;
+    if (!only && (node.is_view() || is_cheap(node))) {
+      only = true;
+      for_each_value(node.results, [&](ValueId id) { only = only && read[id] && !otherwise[id]; });
+    }
+    for_each_value(node.arguments, [&](ValueId id) { (only ? read : otherwise)[id] = true; });
+  }
+  for (ValueId id = 0; id < read.size(); ++id) read[id] = read[id] && !otherwise[id];
+  return read;
+}
+
+bool is_product(const Node& node) {
+  return node.name() == "aten::bmm" || node.name() == "aten::baddbmm" ||
+         operator_traits(node.op).product;
 }
 
 /// By value: whether users may change it (or the only value it is made of) unnoticed by PyTorch
@@ -167,6 +192,7 @@ ByValue<bool> least_saved(const Program& program, const ForwardPass& forward) {
   const auto out = [](ValueId id) { return 2 * static_cast<size_t>(id) + 1; };
   const ByValue<ValueId> roots = roots_of(program);
   const ByValue<bool> change = may_change(program, roots, forward);
+  const ByValue<bool> scores = scores_of(program, forward);
   ByValue<bool> made(count, false);  // by the forward pass
   Flow flow(2 * count + 2);
   // Of a bound value that may change a copy can be saved, as small as a bias, to make others again.
@@ -182,6 +208,8 @@ ByValue<bool> least_saved(const Program& program, const ForwardPass& forward) {
     const Node& node = program.nodes[i];
     if (!forward.nodes[i] || node.phase == Phase::prologue) continue;
     bool again = !node.is_random() && is_cheap(node);
+    if (is_product(node))
+      for_each_value(node.results, [&](ValueId id) { again = again || scores[id]; });
     for_each_value(node.arguments, [&](ValueId id) { again = again && !blocked(id); });
     // A view is made again, and what has no strides where that is possible.
     bool never_saved = node.is_view();

@@ -49,11 +49,11 @@ Plan::Plan(const Program& program, const std::unordered_map<ValueId, Tensor>& pr
   PlanBuilder(*this, program, prologue, options).build();
 }
 
-int64_t Plan::arena_bytes_of(const Program& program, const PlanOptions& options) {
+Plan::Memory Plan::memory_of(const Program& program, const PlanOptions& options) {
   const at::NoGradGuard no_grad;
   const std::unordered_map<ValueId, Tensor> unknown;
   Plan plan;
-  return PlanBuilder(plan, program, unknown, options).arena_bytes();
+  return PlanBuilder(plan, program, unknown, options).memory();
 }
 
 void Plan::bind(size_t k, const Tensor& tensor) {

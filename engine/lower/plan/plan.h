@@ -83,9 +83,13 @@ class Plan {
   /// `prologue`: sample tensors of the prologue's results, for timing packing.
   Plan(const Program& program, const std::unordered_map<ValueId, Tensor>& prologue,
        const PlanOptions& options = {});
-  /// Bytes of the arena that a plan of `program` would take, without allocating it or timing packed
-  /// weights.
-  static int64_t arena_bytes_of(const Program& program, const PlanOptions& options = {});
+  struct Memory {
+    int64_t arena_bytes = 0;
+    int64_t fresh_bytes = 0;  // of results that operators allocate
+    int64_t kept_bytes = 0;
+  };
+  /// What a plan of `program` would take, without allocating it or timing packed weights.
+  static Memory memory_of(const Program& program, const PlanOptions& options = {});
 
   /// Values from outside: bound values, and results of prologue and shared phase, that main reads.
   const std::vector<ValueId>& outside() const { return outside_; }

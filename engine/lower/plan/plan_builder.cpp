@@ -41,9 +41,21 @@ void PlanBuilder::build() {
   make_copies();
 }
 
-int64_t PlanBuilder::arena_bytes() {
+Plan::Memory PlanBuilder::memory() {
   place_results();
-  return place(lifetimes_, lent_, placed_).bytes;
+  Plan::Memory memory;
+  memory.kept_bytes = plan_.kept_bytes_;
+  memory.arena_bytes = place(lifetimes_, lent_, placed_).bytes;
+  std::vector<Lifetime> fresh;
+  for (size_t p = 0; p < main_.size(); ++p) {
+    if (forms_[p] || node(p).is_view() || absorbed_[p] != kNone) continue;
+    for_each_value(node(p).results, [&](ValueId id) {
+      if (value(id).strided)
+        fresh.push_back({value(id).bytes(), p, std::max(p, uses_.last_node(id))});
+    });
+  }
+  memory.fresh_bytes = place(fresh).bytes;
+  return memory;
 }
 
 void PlanBuilder::place_results() {

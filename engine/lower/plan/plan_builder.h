@@ -15,8 +15,8 @@ class PlanBuilder {
   PlanBuilder(Plan& plan, const Program& program,
               const std::unordered_map<ValueId, Tensor>& prologue, const PlanOptions& options);
   void build();
-  /// Instead of `build`: only places the results, and returns the bytes of the arena.
-  int64_t arena_bytes();
+  /// Instead of `build`: only places the results.
+  Plan::Memory memory();
 
  private:
   static constexpr int32_t kNoBuffer = -1;

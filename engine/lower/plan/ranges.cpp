@@ -19,14 +19,14 @@ bool draws_random_numbers(const Program& program) {
                      [](const Node& node) { return node.is_random(); });
 }
 
-/// Numbers of ranges worth timing: one model each, then fewer and longer ranges down to one for
+/// Numbers of ranges worth trying: one model each, then fewer and longer ranges down to one for
 /// each thread, then all models at once. This order lets short calls rule out longer ones untimed.
 std::vector<int> candidates(const Program& single, int n, const RangeOptions& options) {
   if (options.asked > 0) return {std::min(options.asked, n)};
   if (!options.split || n == 1 || draws_random_numbers(single)) return {1};
-  if (!options.measure) return {std::min(n, options.threads)};
+  if (!options.measure && !options.fits) return {std::min(n, options.threads)};
   std::vector<int> numbers;
-  if (options.all_at_once || options.threads == 1) numbers.push_back(1);
+  if (options.threads == 1 || (options.all_at_once && options.measure)) numbers.push_back(1);
   for (int s = std::max(options.threads, 2); s < n; s *= 2) {
     numbers.push_back(s);
     if (options.every && s + s / 2 < n) numbers.push_back(s + s / 2);
@@ -37,46 +37,43 @@ std::vector<int> candidates(const Program& single, int n, const RangeOptions& op
 }
 
 /// Executors of the same models, timed one after the other, those with the shortest ranges first.
-/// The best one has the least cost: time, or the product of time and bytes.
 class Race {
  public:
-  Race(const CallOf& call_of, const std::function<double(const Executor&)>& bytes)
-      : call_of_(call_of), bytes_(bytes) {}
+  Race(const CallOf& call_of, bool in_turns) : call_of_(call_of), in_turns_(in_turns) {}
 
   /// Times an executor; returns the nanoseconds of a call.
   double add(std::unique_ptr<Executor> executor) {
     Runner next{std::move(executor)};
-    if (bytes_) next.bytes = bytes_(*next.executor);
     next.ns = time(next);
-    bool better = best_.ns == 0 || next.cost() < best_.cost();
-    if (better && bytes_ && best_.ns > kShortCall_ns && next.ns < kOneCall_ns) {
+    bool better = best_ns_ == 0 || next.ns < best_ns_;
+    if (better && in_turns_ && best_ns_ > kShortCall_ns && next.ns < kOneCall_ns) {
       in_turns(runners_.back(), next);
-      best_.ns = runners_.back().ns;
-      better = next.cost() < best_.cost();
+      best_ns_ = runners_.back().ns;
+      better = next.ns < best_ns_;
     }
-    lost_ = better ? 0 : lost_ + (next.cost() > kClearlyWorse * best_.cost() ? 1 : 0);
+    lost_ = better ? 0 : lost_ + (next.ns > kClearlySlower * best_ns_ ? 1 : 0);
     const double ns = next.ns;
-    // Of slow executors only the best is kept: their weights may be large.
+    // Of slow executors only the fastest is kept: their weights may be large.
     if (better && ns > kShortCall_ns) runners_.clear();
-    if (better) best_ = {nullptr, next.bytes, ns};
-    if (better || best_.ns < kShortCall_ns) runners_.push_back(std::move(next));
+    if (better) best_ns_ = ns;
+    if (better || best_ns_ < kShortCall_ns) runners_.push_back(std::move(next));
     return ns;
   }
 
-  /// Whether two executors since the best one were clearly worse: longer ranges are not tried.
+  /// Whether two executors since the fastest one were clearly slower: longer ranges are not tried.
   bool only_loses() const { return lost_ >= 2; }
 
-  /// The best. Executors with short calls are timed again in turns and judged by their best turn,
-  /// so that short disturbances by other programs do not decide.
+  /// The fastest. Executors with short calls are timed again in turns and judged by their best
+  /// turn, so that short disturbances by other programs do not decide.
   std::unique_ptr<Executor> winner() {
     constexpr int kTurns = 3;
     constexpr double kTurn_ns = 1e6;
-    const auto by_cost = [](const Runner& a, const Runner& b) { return a.cost() < b.cost(); };
-    const auto best = [&] { return std::min_element(runners_.begin(), runners_.end(), by_cost); };
+    const auto by_ns = [](const Runner& a, const Runner& b) { return a.ns < b.ns; };
+    const auto best = [&] { return std::min_element(runners_.begin(), runners_.end(), by_ns); };
     if (best()->ns < kShortCall_ns)
       for (int turn = 0; turn < kTurns; ++turn)
         for (Runner& r : runners_) {
-          if (turn > 0 && r.cost() > 2 * best()->cost()) continue;
+          if (turn > 0 && r.ns > 2 * best()->ns) continue;
           const auto once = [&] { return call_ns(r); };
           once();  // wakes the threads
           r.ns =
@@ -86,13 +83,11 @@ class Race {
   }
 
  private:
-  static constexpr double kClearlyWorse = 1.15;
+  static constexpr double kClearlySlower = 1.15;
 
   struct Runner {
     std::unique_ptr<Executor> executor;
-    double bytes = 1;
     double ns = 0;
-    double cost() const { return ns * bytes; }
   };
 
   /// Nanoseconds of a call: the mean of several if one is too short for the clock.
@@ -116,16 +111,16 @@ class Race {
   /// The median of a few calls; fewer if the first is far above the best.
   double time(Runner& r) {
     const auto once = [&] { return call_ns(r); };
-    const double first = r.ns = first_look_ns(once, 2 * best_.ns);
-    if ((best_.ns > 0 && first > 2 * best_.ns) || first > kSteadyCall_ns) return first;
+    const double first = r.ns = first_look_ns(once, 2 * best_ns_);
+    if ((best_ns_ > 0 && first > 2 * best_ns_) || first > kSteadyCall_ns) return first;
     return median_ns(once, std::clamp(static_cast<int>(1e7 / (first + 1)), 3, 41));
   }
 
   const CallOf& call_of_;
-  const std::function<double(const Executor&)>& bytes_;
+  const bool in_turns_;
   std::vector<Runner> runners_;
-  Runner best_;   // so far, without its executor
-  int lost_ = 0;  // executors since the best one that were clearly worse
+  double best_ns_ = 0;
+  int lost_ = 0;  // executors since the fastest one that were clearly slower
 };
 
 /// What to try after a call with one model at a time.
@@ -145,6 +140,16 @@ Then after_one_at_a_time(double ns, int models, const RangeOptions& options) {
   return far_off && model_ns > kShortModel_ns ? Then::all_at_once : Then::fewer_ranges;
 }
 
+/// The fewest ranges that fit, or the shortest.
+std::unique_ptr<Executor> longest_that_fits(const std::vector<int>& numbers,
+                                            std::unique_ptr<Executor> shortest,
+                                            const std::function<bool(Executor&)>& fits,
+                                            const MakeExecutor& lower) {
+  for (size_t k = numbers.size(); k-- > 1;)
+    if (std::unique_ptr<Executor> next = lower(numbers[k]); fits(*next)) return next;
+  return shortest;
+}
+
 }  // namespace
 
 std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
@@ -152,14 +157,18 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const CallOf& call_of) {
   const std::vector<int> numbers = candidates(single, static_cast<int>(n), options);
   if (numbers.size() == 1) return lower(numbers.front());
-  Race race(call_of, options.bytes);
+  std::unique_ptr<Executor> shortest = lower(numbers.front());
+  const auto fits = [&](Executor& ranges) { return !options.fits || options.fits(ranges); };
+  fits(*shortest);
+  if (!options.measure) return longest_that_fits(numbers, std::move(shortest), fits, lower);
+  Race race(call_of, options.in_turns);
   const double start = now_s();
   double before = start;
   const auto time_left = [&] {  // twice the models take up to twice as long
     const double now = now_s(), took = now - std::exchange(before, now);
     return options.longest_s == 0 || now - start + 2 * took <= options.longest_s;
   };
-  const double ns = race.add(lower(numbers.front()));
+  const double ns = race.add(std::move(shortest));
   const Then then = options.every || !options.all_at_once
                         ? Then::fewer_ranges
                         : after_one_at_a_time(ns, numbers.front(), options);
@@ -168,10 +177,11 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                      (options.every || !race.only_loses());
        ++k) {
     std::unique_ptr<Executor> next = lower(numbers[k]);
-    if (options.fits && !options.fits(*next)) break;
+    if (!fits(*next)) break;
     race.add(std::move(next));
   }
-  if (options.all_at_once && then != Then::nothing) race.add(lower(numbers.back()));
+  if (options.all_at_once && then != Then::nothing)
+    if (std::unique_ptr<Executor> all = lower(numbers.back()); fits(*all)) race.add(std::move(all));
   return race.winner();
 }
 

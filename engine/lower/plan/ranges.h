@@ -7,19 +7,19 @@ struct RangeOptions {
   int threads = 1;
   int asked = 0;        // this number of ranges; 0: chosen by timing
   bool split = true;    // false: all models at once
-  bool measure = true;  // false: one range for each thread
+  bool measure = true;  // false: one range for each thread, or more if those do not fit
   /// If a call with one model at a time takes longer than this, only that and all models at once
   /// are timed; 0: every number.
   double far_off_ns = 0;
   bool every = false;  // times also numbers that shorter calls would rule out
   /// Whether one range, whose operators use all threads, is tried too.
   bool all_at_once = true;
-  /// Bytes that a call with these ranges needs. The number of ranges with the smallest product of
-  /// time and bytes is chosen; empty: the fastest.
-  std::function<double(const Executor&)> bytes = {};
+  /// Whether ranges that seem faster are timed again in turns with the fastest until then.
+  bool in_turns = false;
   double longest_s = 0;  // longer ranges that would take more than this are not tried; 0: no limit
-  /// Whether ranges of several models may be as long as these; empty: any.
-  std::function<bool(const Executor&)> fits = {};
+  /// Whether ranges of several models may be as long as these; empty: any. Asked of the shortest
+  /// ranges first, which may be used in any case.
+  std::function<bool(Executor&)> fits = {};
 };
 
 /// Lowers the program for this many ranges of models.
@@ -28,8 +28,9 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(int ranges)>;
 /// Makes a function that calls an executor once, for timing.
 using CallOf = std::function<std::function<void()>(Executor& executor)>;
 
-/// The executor of `n` models with the number of ranges that is fastest (`bytes`). Networks that
-/// draw random numbers are never split, since that would change the order of their draws.
+/// The executor of `n` models with the number of ranges that is fastest of those that fit;
+/// unmeasured, with the longest ranges that fit. Networks that draw random numbers are never split,
+/// since that would change the order of their draws.
 std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const RangeOptions& options, const MakeExecutor& lower,
                                         const CallOf& call_of);

@@ -21,6 +21,8 @@ Uses::Uses(const Program& program, const std::vector<size_t>& main)
     : program_(program),
       main_(main),
       last_(program.values.size(), 0),
+      reads_(program.values.size(), 0),
+      last_reader_(program.values.size(), 0),
       reckoned_(program.values.size(), false) {
   for (size_t i = 0; i < last_.size(); ++i) root_.push_back(static_cast<ValueId>(i));
   for (size_t p = 0; p < main_.size(); ++p) {
@@ -31,7 +33,13 @@ Uses::Uses(const Program& program, const std::vector<size_t>& main)
         root_[static_cast<size_t>(id)] = root(from);
         reckoned_[static_cast<size_t>(id)] = reckons(node) || reckoned_[static_cast<size_t>(from)];
       });
-    for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
+    for_each_value(node.arguments, [&](ValueId id) {
+      const auto r = static_cast<size_t>(root(id));
+      last_[r] = p;
+      if (node.is_view()) return;
+      ++reads_[r];
+      last_reader_[r] = p;
+    });
   }
   last_node_ = last_;
   for (ValueId id : results_of(program)) last_[static_cast<size_t>(root(id))] = main_.size();
@@ -44,22 +52,15 @@ bool Uses::covers_root(ValueId id) const {
 }
 
 std::optional<size_t> Uses::reader_of_all(ValueId made, size_t argument) const {
-  std::vector<size_t> readers;
-  for (size_t p = 0; p < main_.size(); ++p) {
-    const Node& node = program_.nodes[main_[p]];
-    if (node.is_view()) continue;
-    for_each_value(node.arguments, [&](ValueId id) {
-      if (root(id) == made) readers.push_back(p);
-    });
-  }
-  if (readers.size() != 1 || last(made) >= main_.size()) return std::nullopt;
-  const Node& node = program_.nodes[main_[readers[0]]];
+  const auto r = static_cast<size_t>(made);
+  if (reads_[r] != 1 || last(made) >= main_.size()) return std::nullopt;
+  const Node& node = program_.nodes[main_[last_reader_[r]]];
   if (argument >= node.arguments.size()) return std::nullopt;
   const Argument& in = node.arguments[argument];
   if (in.kind != Argument::Kind::value || node.results[0].kind != Argument::Kind::value ||
       root(in.values[0]) != made || !covers_root(in.values[0]))
     return std::nullopt;
-  return readers[0];
+  return last_reader_[r];
 }
 
 std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
@@ -75,6 +76,9 @@ void Uses::merge(ValueId root, ValueId other) {
   std::replace(root_.begin(), root_.end(), other, root);
   last_[static_cast<size_t>(root)] = std::max(last(root), last(other));
   last_node_[static_cast<size_t>(root)] = std::max(last_node(root), last_node(other));
+  const auto from = static_cast<size_t>(other), to = static_cast<size_t>(root);
+  reads_[to] += reads_[from];
+  last_reader_[to] = std::max(last_reader_[to], last_reader_[from]);
 }
 
 std::vector<size_t> main_of(const Program& program) {

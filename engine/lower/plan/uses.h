@@ -31,6 +31,7 @@ class Uses {
   const std::vector<size_t>& main_;  // node indices
   std::vector<ValueId> root_;
   std::vector<size_t> last_, last_node_;
+  std::vector<size_t> reads_, last_reader_;  // by root: reads by nodes that are no views
   std::vector<bool> reckoned_;  // by root: read through pending conjugation or negation
 };
 

@@ -93,7 +93,7 @@ double flops(const Program& program, const Node& node) {
 }
 
 [[maybe_unused]] const bool registered =
-    add_operator_traits({.op = "wide::matmul", .absorbs = activations::names()}) &&
+    add_operator_traits({.op = "wide::matmul", .product = true, .absorbs = activations::names()}) &&
     add_flops("wide::matmul", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {

@@ -134,7 +134,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }
 
 [[maybe_unused]] const bool registered =
-    add_operator_traits({.op = "wide::softmax", .in_place = true});
+    add_operator_traits({.op = "wide::softmax", .in_place = true, .cheap = true, .softmax = true});
 
 #endif
 }  // namespace

@@ -81,7 +81,7 @@ TEST(PlanEpilogue, PoolingsMayBeApart) {
     const Planned made = planned(program, inputs, options);
     EXPECT_EQ(made.steps, steps);
     EXPECT_TRUE(at::allclose(made.results[0], expected, 1e-5, 1e-6));
-    EXPECT_EQ(Plan::arena_bytes_of(program, options) > 0, buffers > 0);
+    EXPECT_EQ(Plan::memory_of(program, options).arena_bytes > 0, buffers > 0);
   };
   std::vector<ValueId> made;
   for (const Node& node : program.nodes) made.push_back(node.results[0].values[0]);

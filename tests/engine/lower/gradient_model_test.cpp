@@ -244,6 +244,35 @@ TEST(GradientModel, MakesResultsOfNormsAgain) {
   }
 }
 
+/// Attention with bounded scores, which no kernel does as a whole, saves queries, keys,
+/// values and the mask.
+TEST(GradientModel, MakesScoresAgain) {
+  Network net;
+  net.name = "scores";
+  net.tensors = {{"x", Role::input, {2, 19, 3}}, {"mask", Role::input, {19, 19}}};
+  for (const char* name : {"q", "k", "v"}) net.tensors.push_back({name, Role::parameter, {4, 3}});
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor q = at::linear(t[0], t[2]), k = at::linear(t[0], t[3]);
+    const Tensor scores = at::tanh(at::matmul(q, k.transpose(-2, -1)) * 0.5) * 3 + t[1];
+    return {at::matmul(at::softmax(scores, -1), at::linear(t[0], t[4]))};
+  };
+  EXPECT_LE(saved_bytes(net), 4 * (3 * 2 * 19 * 4 + 19 * 19) * 4);
+  Five(net).check();
+}
+
+/// What something else reads too is saved, since the product would be made again for it.
+TEST(GradientModel, SavesAProductThatIsNotOnlyScores) {
+  Network net;
+  net.name = "product";
+  net.tensors = {{"x", Role::input, {19, 3}}, {"w", Role::parameter, {4, 3}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor q = at::linear(t[0], t[1]), scores = at::matmul(q, q.transpose(0, 1));
+    return {at::matmul(at::softmax(scores, -1) * at::sin(scores), q)};
+  };
+  EXPECT_GE(saved_bytes(net), 4 * (19 * 19 + 19 * 4) * 4);
+  Five(net).check();
+}
+
 TEST(GradientModel, MakesPaddedCopiesAgain) {
   Network net;
   net.name = "padded";
@@ -402,6 +431,30 @@ double choosing_ms(int64_t nodes) {
 
 TEST(GradientModel, ChoosesWhatIsSavedInLinearTime) {
   EXPECT_LT(choosing_ms(24000), 1000);  // some 80; 2600 if each value is looked for from the start
+}
+
+TEST(GradientModel, KnowsWhatSeparateModelsNeed) {
+  Network net;
+  net.name = "mlp";
+  net.tensors = {{"x", Role::input, {70, 10}},
+                 {"w", Role::parameter, {20, 10}},
+                 {"v", Role::parameter, {3, 20}}};
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::linear(at::tanh(at::linear(t[0], t[1])), t[2])};
+  };
+  const auto bytes = [&](int64_t rows) {
+    net.tensors[0].sizes = {rows, 10};
+    const Ensemble e = generate(net, 5, at::kFloat, at::kCPU, 3);
+    return WithGradients("net", record_single(net, e, true), {1, 2}, Cotangents::bound)
+        .step_bytes_of_one(e.model(0))
+        .value();
+  };
+  const StepBytes few = bytes(1), many = bytes(70);
+  EXPECT_EQ(few.of(5), 5 * (3 + 20 * 10 + 3 * 20) * 4) << "outputs and gradients";
+  EXPECT_EQ(many.saved, (70 * 20 + 70 * 3) * 4) << "what tanh made, and outputs";
+  EXPECT_GE(many.working, 70 * 20 * 4) << "a gradient";
+  EXPECT_LE(many.working, (2 * 70 * 20 + 70 * 3 + 20 * 10 + 3 * 20) * 4);
+  EXPECT_EQ(many.of(5), 5 * many.saved + many.working);
 }
 
 TEST(GradientModel, PassesMayBeAliveInAnyNumberAndOrder) {

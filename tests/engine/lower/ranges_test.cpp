@@ -63,27 +63,34 @@ TEST(ChooseRanges, TriesLongerRangesWhileTheyMayWin) {
   EXPECT_EQ(tried(o, alike), Numbers{2});
 }
 
-TEST(ChooseRanges, WeighsTimeAgainstBytes) {
+TEST(ChooseRanges, TimesInTurnsWhatSeemsFaster) {
   RangeOptions o;
-  const auto ms = [](int ranges) { return ranges > 4 ? 10 : ranges == 4 ? 6 : 5; };
-  int chosen = 0;
-  tried(o, ms, &chosen);
-  EXPECT_LT(chosen, 4);
-  o.bytes = [](const Executor& executor) { return executor.ranges() < 4 ? 13.0 : 10.0; };
-  tried(o, ms, &chosen);
-  EXPECT_EQ(chosen, 4);
+  o.in_turns = true;
+  int made = 0, chosen = 0;
   tried(
-      o, [](int ranges) { return ranges < 4 ? 4 : 9; }, &chosen);
-  EXPECT_LT(chosen, 4);
-  o.bytes = [](const Executor& executor) { return 11.0 - executor.ranges() / 11.0; };
-  int made = 0;
-  tried(
-      o, [&](int ranges) { return ranges == 11 && made++ < 5 ? 10 : 2; }, &chosen);
+      o, [&](int ranges) { return ranges == 11 && made++ < 5 ? 10
+                                  : ranges == 11             ? 2
+                                                             : 4; },
+      &chosen);
   EXPECT_EQ(chosen, 11) << "disturbed while timed alone";
-  o.bytes = [](const Executor& executor) { return executor.ranges() == 8 ? 1.0 : 100.0; };
-  tried(
-      o, [](int) { return 0; }, &chosen);
-  EXPECT_EQ(chosen, 8) << "short calls, timed in turns";
+}
+
+TEST(ChooseRanges, TheFewestThatFitWhereNothingIsTimed) {
+  using Numbers = std::vector<int>;
+  const auto not_called = [](int) { return 100000; };
+  const auto of = [](int most) {
+    RangeOptions o;
+    o.measure = false;
+    o.fits = [most](const Executor& executor) { return executor.models_at_a_time() <= most; };
+    return o;
+  };
+  int chosen = 0;
+  EXPECT_EQ(tried(of(6), not_called, &chosen), (Numbers{11, 2}));
+  EXPECT_EQ(chosen, 2);
+  EXPECT_EQ(tried(of(3), not_called, &chosen), (Numbers{11, 2, 4}));
+  EXPECT_EQ(chosen, 4);
+  EXPECT_EQ(tried(of(0), not_called, &chosen), (Numbers{11, 2, 4, 8}));
+  EXPECT_EQ(chosen, 11) << "the shortest ranges, if none fit";
 }
 
 TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
@@ -98,6 +105,12 @@ TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
                 o, [](int ranges) { return ranges; }, &chosen),
             (Numbers{11, 8, 4}));
   EXPECT_EQ(chosen, 8);
+  o.all_at_once = true;
+  EXPECT_EQ(tried(
+                o, [](int ranges) { return ranges; }, &chosen),
+            (Numbers{11, 8, 4, 1}));
+  EXPECT_EQ(chosen, 8) << "nor do all models at once";
+  o.all_at_once = false;
   o.fits = {};
   o.longest_s = 1e-6;
   EXPECT_EQ(tried(o, alike), Numbers{11});
