@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/device.h"
 #include "engine/error.h"
@@ -118,8 +119,8 @@ class Pipeline {
       const int64_t bytes = GradientModel::step_bytes(*what, executor, options_.threads, allocated);
       if (most == 0) {  // asked first for the shortest ranges
         const auto one = what->step_bytes_of_one(ensemble_.model(0));
-        const int64_t separate = one ? one->of(ensemble_.n) : kUnknown_bytes;
-        most = static_cast<int64_t>(kMoreBytes * static_cast<double>(std::max(bytes, separate)));
+        most = one ? kMorePercent * std::max(bytes, one->of(ensemble_.n)) / 100
+                   : std::numeric_limits<int64_t>::max();
       }
       return bytes <= most;
     };
@@ -144,8 +145,9 @@ class Pipeline {
   }
 
  private:
-  static constexpr double kMoreBytes = 1.06;
-  static constexpr int64_t kUnknown_bytes = int64_t{1} << 60;  // then any ranges fit
+  /// Of the memory that ranges are compared with. With less, many small models would run one at a
+  /// time to save a few bytes each.
+  static constexpr int64_t kMorePercent = 106;
 
   Attempt chosen() {
     return options_.mode == Mode::max_autotune && !options_.like ? autotuned() : attempt({});

@@ -186,7 +186,7 @@ int64_t count_peak_bytes(c10::Device device, const Work& work) {
   }
   const auto counter = std::make_shared<AllocationCounter>();
   const NoWarnings no_warnings;
-  // A profiler that is running takes whatever stands there for its own.
+  // Callbacks of a running profiler would use the counter as the profiler's own state.
   const at::DisableRecordFunctionGuard no_profiler;
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
   work();

@@ -133,6 +133,14 @@ std::unordered_map<ValueId, Tensor> Executor::known_weights(const Range& range,
   return known;
 }
 
+PlanOptions RangeProgram::plan_options(PlanOptions options) const {
+  options.apart = apart;
+  options.as_they_lie = as_they_lie;
+  options.lends_results = lends_results;
+  options.placed = placed;
+  return options;
+}
+
 void Executor::make_plans(const Program& single, const MakeProgram& make, const Tensors& bound) {
   at::NoGradGuard no_grad;
   const int threads = ranges_.size() == 1 ? 1 : options_.threads;
@@ -143,14 +151,10 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     const Program& program = size.program->wide.program;
     for (const Node& node : program.nodes) has_shared_phase_ |= node.phase == Phase::shared;
     const auto known = known_weights(range, bound);
-    PlanOptions plan = options_.plan;
+    PlanOptions plan = size.program->plan_options(options_.plan);
     plan.serial = options_.serial || ranges_.size() > 1;
     plan.stream_results = outgrows_cache(single, n_, shared_, options_.threads);
     plan.packing = std::make_shared<PackingChoices>();
-    plan.apart = size.program->apart;
-    plan.as_they_lie = size.program->as_they_lie;
-    plan.lends_results = size.program->lends_results;
-    plan.placed = size.program->placed;
     plan.gives_results = gives_results_;
     for (int t = 0; t < threads; ++t) {
       plan.memory = options_.arenas.at(static_cast<size_t>(t));

@@ -20,6 +20,9 @@ struct RangeProgram {
   std::vector<ValueId> asked = {};    // results of the shared phase for Executor::shared_result
   bool lends_results = false;         // PlanOptions::lends_results
   std::vector<ValueId> placed = {};   // PlanOptions::placed
+
+  /// `options` with what this program asks of its plans.
+  PlanOptions plan_options(PlanOptions options = {}) const;
 };
 
 /// Makes Program(n) of the models [begin, begin + n).

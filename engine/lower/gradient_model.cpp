@@ -244,12 +244,8 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, Te
 
 int64_t GradientModel::step_bytes(const WithGradients& what, const Executor& whole, int threads,
                                   int64_t allocated) {
-  const auto memory_of = [](const RangeProgram& half) {
-    PlanOptions options;
-    options.as_they_lie = half.as_they_lie;
-    options.lends_results = half.lends_results;
-    options.placed = half.placed;
-    return Plan::memory_of(half.wide.program, options);
+  const auto memory_of = [](const RangeProgram& program) {
+    return Plan::memory_of(program.wide.program, program.plan_options());
   };
   const Halves halves =
       cut(*whole.program(), what.outputs(), what.reached(), whole.ranges(), threads);
@@ -259,7 +255,7 @@ int64_t GradientModel::step_bytes(const WithGradients& what, const Executor& who
     working_bytes = std::max(working_bytes, memory.arena_bytes + memory.fresh_bytes);
     kept_bytes += memory.kept_bytes;
   }
-  // Operators need memory while they work too.
+  // What operators allocate while they work is the same in the whole program.
   working_bytes += std::max<int64_t>(0, allocated - memory_of(*whole.program()).fresh_bytes);
   int64_t bytes = working_bytes * std::min(threads, whole.ranges()) + kept_bytes * whole.ranges();
   for (const SavedValue& s : halves.saved)

@@ -39,9 +39,9 @@ class GradientModel {
   const std::vector<bool>& reads_output() const { return reads_output_; }      // by output
   int64_t saved_bytes() const { return saved_bytes_; }  // saved by a forward pass beside outputs
   int64_t bytes() const;                                // working memory
-  /// Bytes that a training step needs on `threads` threads beside the network's tensors, if
-  /// `whole` runs both passes, with these ranges. `allocated`: what operators of
-  /// one range allocate.
+  /// About the bytes that a training step needs beside the network's tensors, on `threads` threads
+  /// and with the ranges of `whole`, which runs both passes as one program. `allocated`:
+  /// `whole.allocated_bytes()`.
   static int64_t step_bytes(const WithGradients& what, const Executor& whole, int threads,
                             int64_t allocated);
   std::shared_ptr<const SizeChoices> choices;  // CompiledModel::size_choices

@@ -230,9 +230,7 @@ int64_t recompute(RangeProgram& range, int64_t segments) {
 Recomputed fit_arena(RangeProgram& range, int64_t most) {
   constexpr int kTries = 3;  // tries in a row that are no better than the best
   const auto arena_bytes = [](const RangeProgram& some) {
-    PlanOptions options;
-    options.apart = some.apart;
-    return Plan::memory_of(some.wide.program, options).arena_bytes;
+    return Plan::memory_of(some.wide.program, some.plan_options()).arena_bytes;
   };
   const RangeProgram plain = range;
   const int64_t before = arena_bytes(plain);

@@ -202,10 +202,7 @@ class Cutting {
     for (size_t i = 0; i < second_.size(); ++i)
       if (second_[i]) again.push_back(first_[i] && program_.nodes[i].phase == Phase::main);
     schedule(program, again, [&](const Program& ordered) {
-      PlanOptions options;
-      options.lends_results = half.lends_results;
-      options.placed = half.placed;
-      const Plan::Memory memory = Plan::memory_of(ordered, options);
+      const Plan::Memory memory = Plan::memory_of(ordered, half.plan_options());
       return memory.kept_bytes * ranges_ +
              (memory.arena_bytes + memory.fresh_bytes) * std::min(threads_, ranges_);
     });

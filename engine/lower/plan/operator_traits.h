@@ -28,8 +28,9 @@ struct PackRequest {
 struct OperatorTraits {
   std::string op;         // "wide::layer_norm", all its overloads
   bool in_place = false;  // its out-form may write over an argument of the result's layout
-  bool cheap = false;     // reads each element once or twice: a backward pass may run it again
-  bool softmax = false, product = false;  // is a softmax; is a matrix product
+  bool cheap = false;     // costs little: a backward pass may recompute its result
+  bool softmax = false;   // a softmax
+  bool product = false;   // a matrix product
   /// Activations that the kernel can apply, by the first word of `activation_text`. The text
   /// becomes its argument `activation`, or goes to `pack`.
   std::vector<std::string> absorbs = {};

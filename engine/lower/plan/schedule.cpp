@@ -9,24 +9,27 @@ namespace {
 /// to the end if it has none.
 void run_late(Program& program, std::vector<bool> late) {
   const ByValue<int32_t> producers = program.producers();
-  for (size_t i = 0; i < late.size(); ++i)
+  const size_t count = program.nodes.size();
+  for (size_t i = 0; i < count; ++i)
     if (program.nodes[i].is_view())
       for_each_value(program.nodes[i].arguments, [&](ValueId id) {
         if (producers[id] >= 0 && late[static_cast<size_t>(producers[id])]) late[i] = true;
       });
-  std::vector<bool> done(program.nodes.size(), false);
+  std::vector<size_t> order(count), before(count);  // `before`: the node that each must run before
+  ByValue<size_t> first_reader(program.values.size(), count);
+  for (size_t i = count; i-- > 0;) {
+    order[i] = i;
+    before[i] = late[i] ? count : i;
+    if (late[i])
+      for_each_value(program.nodes[i].results,
+                     [&](ValueId id) { before[i] = std::min(before[i], first_reader[id]); });
+    for_each_value(program.nodes[i].arguments,
+                   [&](ValueId id) { first_reader[id] = std::min(first_reader[id], before[i]); });
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return before[a] < before[b]; });
   std::vector<Node> ordered;
-  const std::function<void(size_t)> run = [&](size_t i) {
-    if (done[i]) return;
-    done[i] = true;
-    for_each_value(program.nodes[i].arguments, [&](ValueId id) {
-      if (producers[id] >= 0) run(static_cast<size_t>(producers[id]));
-    });
-    ordered.push_back(program.nodes[i]);
-  };
-  for (const bool those : {false, true})
-    for (size_t i = 0; i < late.size(); ++i)
-      if (late[i] == those) run(i);
+  for (const size_t i : order) ordered.push_back(std::move(program.nodes[i]));
   program.nodes = std::move(ordered);
 }
 
@@ -67,16 +70,15 @@ void schedule(Program& program, const std::vector<bool>& again,
   const std::vector<size_t> last = last_nodes(program);
   const Program before = program;
   int64_t least = bytes(program);
-  for (size_t count = 1; !last.empty(); count = std::min(2 * count, last.size())) {
+  for (size_t count = 1; count < 2 * last.size(); count *= 2) {
     std::vector<bool> late(program.nodes.size(), false);
-    for (size_t k = 0; k < count; ++k) late[last[k]] = true;
+    for (size_t k = 0; k < std::min(count, last.size()); ++k) late[last[k]] = true;
     Program next = before;
     run_late(next, late);
     if (const int64_t now = bytes(next); now < least) {
       least = now;
       program = std::move(next);
     }
-    if (count == last.size()) break;
   }
 }
 

@@ -6,10 +6,10 @@
 
 namespace wide {
 
-/// Orders the nodes of a backward pass so that it needs little memory. `again`: nodes that the
-/// forward pass has run too; they run just before their first reader. Large gradients that no other
-/// node reads are computed last where `bytes(program)` is less then: until they are written, their
-/// memory holds saved values.
+/// Orders the nodes of a backward pass so that it needs little memory. `again`: nodes that
+/// recompute what the forward pass has computed; they run just before their first reader. The
+/// largest gradients that no other node reads are computed last if `bytes(program)` is less then:
+/// until a gradient is written, its memory holds saved values.
 void schedule(Program& program, const std::vector<bool>& again,
               const std::function<int64_t(const Program&)>& bytes);
 
