@@ -219,7 +219,12 @@ void WideModel::set_weights(int64_t i, const std::map<std::string, Tensor>& weig
 const Coverage& WideModel::coverage() const { return impl_->last().model->coverage(); }
 const Program& WideModel::program() const { return impl_->last().model->program(); }
 const std::vector<PassRecord>& WideModel::passes() const { return impl_->last().model->passes(); }
-std::string WideModel::plan() const { return impl_->last().model->plan_text(); }
+std::string WideModel::plan() const {
+  const Signature& s = impl_->last();
+  std::string text = s.model->plan_text();
+  for (const auto& [of, gradients] : s.gradients) text += gradients->plan_text();
+  return text;
+}
 int64_t WideModel::bytes() const { return impl_->last().model->bytes(); }
 size_t WideModel::signatures() const { return impl_->compiled.size(); }
 

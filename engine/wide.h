@@ -149,7 +149,7 @@ class WideModel {
   const Coverage& coverage() const;
   const Program& program() const;  // Program(N) after the passes
   const std::vector<PassRecord>& passes() const;
-  std::string plan() const;               // the lowering plan as text
+  std::string plan() const;               // the lowering plan as text, then those with gradients
   int64_t bytes() const;                  // packed weights and working memory
   std::vector<StepCost> explain() const;  // every step with its time
   size_t signatures() const;              // number of input sizes compiled now

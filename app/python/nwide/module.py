@@ -341,7 +341,7 @@ class WideModule(nn.Module):
         return Steps(self._last().explain())
 
     def plan(self) -> str:
-        """The lowering's plan as text."""
+        """The lowering's plan as text; after a backward pass also those of the two passes with gradients."""
         return self._last().plan()
 
     def program(self) -> str:

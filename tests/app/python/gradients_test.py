@@ -7,6 +7,7 @@ package.enter()
 import copy  # noqa: E402
 import gc  # noqa: E402
 import os  # noqa: E402
+import re  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import unittest  # noqa: E402
@@ -509,6 +510,15 @@ class Gradients(unittest.TestCase):
         self.assertLessEqual(after.programs - before.programs, 2 * 4)
         self.assertGreaterEqual(after.compiled - before.compiled, 19)
         self.assertGreater(after.bytes, before.bytes)
+
+    def test_the_plan_tells_of_the_passes_of_a_training_step(self):
+        wide, x = nw.compile([mlp(i) for i in range(3)], options=OPTIONS), data(3, 4, 5)
+        wide(x)
+        self.assertNotIn("backward pass", wide.plan())
+        wide(x).sum().backward()
+        alone, forward, backward = re.split("forward pass that saves [1-9][0-9]* bytes: |backward pass: ", wide.plan())
+        for plan in (alone, forward, backward):
+            self.assertRegex(plan, r"^[13] ranges? of models on 1 thread\n[13] models? at a time: [1-9][0-9]* steps, ")
 
     def test_no_gradient_takes_todays_way(self):
         _, wide = twins(mlp)
