@@ -5,6 +5,7 @@ import package
 package.enter()
 
 import copy  # noqa: E402
+import math  # noqa: E402
 import pickle  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
@@ -268,6 +269,25 @@ class Optim(unittest.TestCase):
         torch.testing.assert_close(torch.func.grad(lambda t: nw.per_model(F.mse_loss)(t, real).sum())(out), 2 * (out - real) / 28)
         got = torch.func.jvp(lambda t: nw.per_model(F.mse_loss)(t, real), (out,), (torch.ones_like(out),))[1]
         torch.testing.assert_close(got, (2 * (out - real) / 28).sum((1, 2)))
+
+    def test_cross_entropy_of_scores_far_apart(self):
+        for classes in (1, 2, 17, 1000):
+            out, target = 3 * torch.randn(N, 7, classes), torch.randint(0, classes, (N, 7))
+            out[0, 0] *= 1e4
+            out[1] += 1e6
+            if classes > 2:
+                out[2, :, 1] = -math.inf  # a class that a mask excludes
+                target[2][target[2] == 1] = 0
+                target[3, 2], out[3, 2, 5] = 5, -math.inf  # ... though it is the target: an infinite loss
+            out = torch.cat([out, torch.full((1, 7, classes), math.nan)])
+            target = torch.cat([target, target[:1]])
+            own = [t.requires_grad_() for t in (out.clone(), out.double())]
+            losses = nw.per_model(F.cross_entropy)(own[0], target), torch.stack([F.cross_entropy(*each) for each in zip(own[1], target)])
+            torch.testing.assert_close(losses[0].double(), losses[1], rtol=2e-6, atol=2e-6, equal_nan=True)
+            for loss in losses:
+                loss[loss.isfinite()].sum().backward()
+            finite = losses[1].isfinite()
+            torch.testing.assert_close(own[0].grad[finite].double(), own[1].grad[finite], rtol=1e-5, atol=1e-7)
 
     def test_what_is_shared_out_to_threads(self):
         """Parameters of more numbers, and losses of more rows and classes, than one thread takes."""
