@@ -28,15 +28,17 @@ struct Parameter {
   bool shared = false;
 };
 
+/// One model after the other, as passes run them: a thread steps the models whose gradients it has
+/// just computed, which are still in its cache.
 std::vector<Block> blocks_of(const std::vector<Parameter>& parameters, int64_t n) {
   std::vector<Block> blocks;
-  for (size_t k = 0; k < parameters.size(); ++k) {
-    const int64_t models = parameters[k].shared ? 1 : n;
-    const int64_t each = parameters[k].value.numel() / models;
-    for (int64_t i = 0; i < models; ++i)
+  for (int64_t i = 0; i < n; ++i)
+    for (size_t k = 0; k < parameters.size(); ++k) {
+      if (parameters[k].shared && i > 0) continue;
+      const int64_t each = parameters[k].value.numel() / (parameters[k].shared ? 1 : n);
       for (int64_t begin = 0; begin < each; begin += kBlock)
         blocks.push_back({k, i, i * each + begin, std::min(kBlock, each - begin)});
-  }
+    }
   return blocks;
 }
 
