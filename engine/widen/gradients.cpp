@@ -142,8 +142,11 @@ std::vector<WideValue> WithGradients::forward(int64_t n, const std::vector<WideV
                                               const WidenOptions& options,
                                               Coverage* coverage) const {
   const at::AutoGradMode grad(true);  // excludes operators without gradients
-  return with_reason(thing_,
-                     [&] { return evaluate_wide(single_, n, own(bound), options, coverage); });
+  std::vector<WideValue> values = own(bound);
+  for (const size_t i : of_) values[i].tensor = values[i].tensor.detach().requires_grad_();
+  WidenOptions without = options;
+  without.no_history = true;
+  return with_reason(thing_, [&] { return evaluate_wide(single_, n, values, without, coverage); });
 }
 
 std::optional<StepBytes> WithGradients::step_bytes_of_one(const Tensors& bound) const {

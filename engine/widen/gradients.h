@@ -67,8 +67,8 @@ class WithGradients {
   /// these models, `[1, ...]`; zeros if there is none.
   std::vector<WideValue> evaluate(int64_t n, const std::vector<WideValue>& bound,
                                   const WidenOptions& options, Coverage* coverage);
-  /// The forward pass alone, in which all strategies are chosen, without saving anything for a
-  /// backward pass.
+  /// The forward pass alone, in which all strategies are chosen: calls see which of their inputs
+  /// get gradients, but nothing is saved for a backward pass.
   std::vector<WideValue> forward(int64_t n, const std::vector<WideValue>& bound,
                                  const WidenOptions& options, Coverage* coverage) const;
   /// Calls the network with one model's tensors, under autograd, and counts; nullopt if a recorded

@@ -110,12 +110,15 @@ class Evaluator {
       const at::AutoGradMode mode(grad && program_.nodes[item.begin].grad);
       OriginScope origin({program_.nodes[item.begin].origin.module,
                           item.rule ? item.rule->name : "", "", static_cast<int32_t>(item.begin)});
+      const Item* last = &item;
       if (const Item* second = foldable(k); second && try_fold(item, *second)) {
+        last = second;
         ++k;
       } else {
         compute(item);
       }
       if (grad && item.count() == 1) keep_history(program_.nodes[item.begin]);
+      if (options_.no_history) forget_history(*last);
       release(item);
     }
     std::vector<WideValue> out;
@@ -141,6 +144,15 @@ class Evaluator {
     if (!at(self).tensor.requires_grad()) return;
     WideValue& written = at(node.results[0].values[0]);
     written.tensor = written_over(written.wide ? widened(self) : at(self).tensor, written.tensor);
+  }
+
+  void forget_history(const Item& item) {
+    item.for_each_node([&](size_t i) {
+      for_each_value(program_.nodes[i].results, [&](ValueId id) {
+        Tensor& t = at(id).tensor;
+        if (t.defined() && t.requires_grad()) t = t.detach().requires_grad_();
+      });
+    });
   }
 
   std::string forced(const Rule& rule) const { return forced_strategy(options_, rule); }

@@ -60,6 +60,9 @@ struct WidenOptions {
   std::set<std::string> never;  // "conv2d/unfold": not chosen, e.g. as it crashed before
   bool strict = false;          // a forced strategy that does not apply throws Unsupported
   bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
+  /// Under autograd: results require gradients as they would, but have no history, so that nothing
+  /// is saved for a backward pass.
+  bool no_history = false;
   /// While recording: strategies that use other operators are skipped.
   std::optional<OperatorsAllowed> only;
 };

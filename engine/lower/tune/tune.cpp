@@ -51,9 +51,17 @@ std::string config_text(const Rule& rule, const std::any& config) {
              : "";
 }
 
+/// Which inputs get gradients, since a backward pass computes no others: "0 1".
+std::string gradients_text(const WideCall& call) {
+  std::vector<size_t> of;
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.inputs[i].defined() && call.inputs[i].requires_grad()) of.push_back(i);
+  return fmt::format("{}", fmt::join(of, " "));
+}
+
 std::string call_text(const ClaimedCall& claimed, bool strides) {
-  return fmt::format("{} {} {}", claimed.rule.name, config_text(claimed.rule, claimed.config),
-                     inputs_text(claimed.call, strides));
+  return fmt::format("{} {} {} {}", claimed.rule.name, config_text(claimed.rule, claimed.config),
+                     inputs_text(claimed.call, strides), gradients_text(claimed.call));
 }
 
 /// A strategy's program on a call, and what its inputs are.
@@ -62,16 +70,16 @@ struct Recorded {
   Program program;
 };
 
-/// The strategy's results and, with `gradients`, the gradients of their sum, as in training.
+/// The strategy's results or, with `gradients`, the gradients of their sum for the inputs that
+/// require them, as in training.
 Tensors run_strategy(const Strategy& strategy, const std::any& config, const WideCall& call,
                      bool gradients) {
   if (!gradients) return strategy.run(config, call);
   const at::AutoGradMode grad(true);
-  WideCall inner = call;
   Tensors of;
-  for (Tensor& t : inner.inputs)
-    if (t.defined() && t.is_floating_point()) of.push_back(t = t.detach().requires_grad_());
-  const Tensors made = strategy.run(config, inner);
+  for (const Tensor& t : call.inputs)
+    if (t.defined() && t.requires_grad()) of.push_back(t);
+  const Tensors made = strategy.run(config, call);
   Tensors outputs, ones, results;
   for (const Tensor& t : made)
     if (t.defined() && t.requires_grad()) {
@@ -94,14 +102,18 @@ Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::
     const bool parameter =
         !options.gradients && i < rule.parameter_inputs.size() && rule.parameter_inputs[i];
     recorded.bindings.push_back(
-        {"", parameter ? Role::parameter : Role::input, call.inputs[i], true});
+        {"", parameter ? Role::parameter : Role::input, call.inputs[i].detach(), true});
     position.push_back(i);
   }
   recorded.program = record(
       recorded.bindings,
       [&](const Tensors& tensors) {
         WideCall inner = call;
-        for (size_t k = 0; k < tensors.size(); ++k) inner.inputs[position[k]] = tensors[k];
+        for (size_t k = 0; k < tensors.size(); ++k) {
+          const bool differentiated = options.gradients && call.inputs[position[k]].requires_grad();
+          inner.inputs[position[k]] =
+              differentiated ? tensors[k].detach().requires_grad_() : tensors[k];
+        }
         return run_strategy(strategy, config, inner, options.gradients);
       },
       call.n);
@@ -171,7 +183,8 @@ TuningKey Tuner::key(const ClaimedCall& claimed, const std::string& scope) const
   TuningKey key;
   key.scope = scope;
   key.primitive = claimed.rule.name;
-  key.config = config_text(claimed.rule, claimed.config) + (options_.gradients ? " gradients" : "");
+  key.config = config_text(claimed.rule, claimed.config) +
+               (options_.gradients ? " gradients " + gradients_text(claimed.call) : "");
   key.shape = inputs_text(claimed.call, false);
   for (const Tensor& t : claimed.call.inputs) {
     if (!t.defined()) continue;

@@ -170,6 +170,52 @@ TEST_F(Choices, ForGradientsAreMadeOnTheWayForwardAlone) {
   }
 }
 
+TEST_F(Choices, DifferentiateACallForInputsThatGetGradientsAlone) {
+  network.tensors = {{"x", Role::input, {5}}, {"w", Role::parameter, {5}}};
+  network.forward = [](const Tensors& t) {
+    return Tensors{at::lgamma(at::abs(t[0]) + 1) * at::digamma(at::abs(t[0] * t[1]) + 1)};
+  };
+  ensemble = generate(network, 6, at::kFloat, at::kCPU, 3);
+  const auto keys = [&](const std::vector<size_t>& of) {
+    const auto what = std::make_shared<WithGradients>(
+        "planted", record_single(network, ensemble, true), of, Cotangents::bound);
+    Ensemble all = ensemble;
+    all.tensors.push_back(at::ones({6, 5}));
+    all.shared.resize(3, false);
+    TunerOptions tuner;
+    tuner.n = 6;
+    tuner.gradients = true;
+    TunedWidening widening(evaluation_of(what), std::make_shared<const Program>(what->form()), {},
+                           tuner);
+    widening.choose(all.models(0, 2));
+    return std::vector<std::string>{widening.keys("planted_either").at(0).config,
+                                    widening.keys("planted_same").at(0).config};
+  };
+  EXPECT_EQ(keys({1}), (std::vector<std::string>{"planted gradients ", "planted gradients 0"}));
+  EXPECT_EQ(keys({0, 1}), (std::vector<std::string>{"planted gradients 0", "planted gradients 0"}));
+}
+
+TEST_F(Choices, AreEstimatedWithoutGradientsThatNobodyReads) {
+  const Strategy product = strategy<Config>("product", "", [](const Config&, const WideCall& call) {
+    return Tensors{at::bmm(call.inputs[0], call.inputs[1])};
+  });
+  const Rule rule = claims("planted_product", "aten::bmm", {product});
+  TunerOptions tuner;
+  tuner.n = 2;
+  tuner.gradients = true;
+  const auto estimated_ns = [&](bool first, bool second) {
+    WideCall call;
+    call.n = 2;
+    for (const bool required : {first, second})
+      call.inputs.push_back(at::rand({2, 300, 300}).requires_grad_(required));
+    call.shared = {false, false};
+    return estimate_strategy(rule, product, Config{}, call, tuner);
+  };
+  const double three = estimated_ns(true, true);  // products: one forward, two backward
+  EXPECT_NEAR(estimated_ns(false, true), three * 2 / 3, three / 8);
+  EXPECT_NEAR(estimated_ns(true, false), three * 2 / 3, three / 8);
+}
+
 TEST_F(Choices, AreRememberedForEachNumberOfModels) {
   TunerOptions tuner;
   tuner.n = 6;

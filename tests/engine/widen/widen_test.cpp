@@ -49,6 +49,30 @@ Ensemble share(Ensemble ensemble, std::vector<size_t> which) {
   return ensemble;
 }
 
+TEST(Widen, WithoutHistoryResultsRequireGradientsAllTheSame) {
+  const Network net = heads();
+  const Ensemble ensemble = generate(net, 3, at::kFloat, at::kCPU, 1);
+  const Program single = record_single(net, ensemble, /*grad=*/true);
+  WidenOptions options;
+  for (const size_t of : {size_t{0}, size_t{1}, size_t{2}}) {
+    std::vector<WideValue> values = bound(ensemble);
+    values[of].tensor = values[of].tensor.detach().requires_grad_();
+    std::vector<bool> required;
+    options.choose = [&](const ClaimedCall& claimed) {
+      required.push_back(claimed.call.inputs[0].requires_grad());
+      required.push_back(claimed.call.inputs[1].requires_grad());
+      return claimed.applicable.front();
+    };
+    options.no_history = true;
+    const Tensor made = evaluate_wide(single, 3, values, options, nullptr).at(0).tensor;
+    EXPECT_TRUE(made.requires_grad());
+    EXPECT_TRUE(made.is_leaf()) << "its history is kept";
+    EXPECT_EQ(required, (std::vector<bool>{of == 2, of == 0, of != 1, of == 1}));
+    options.no_history = false;
+    EXPECT_FALSE(evaluate_wide(single, 3, values, options, nullptr).at(0).tensor.is_leaf());
+  }
+}
+
 TEST(Widen, ComputesSharedWorkOnce) {
   at::NoGradGuard no_grad;
   const Network net = heads();
