@@ -25,6 +25,14 @@ Tensor like_sample(const Tensor& sample, int64_t n) {
   return (wide + noise.to(wide.options()) * (kNoise * (spread > 0 ? spread : 1.0))).contiguous();
 }
 
+/// Whether both tensors have the same elements in the same memory.
+bool is_same_memory(const Tensor& a, const Tensor& b) {
+  return a.is_same(b) ||
+         (a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+          a.strides() == b.strides() && a.scalar_type() == b.scalar_type() &&
+          a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
+}
+
 /// Throws Error unless `t` can replace `now`.
 void check_weight(const std::string& name, const Tensor& t, const Tensor& now) {
   if (t.sizes() != now.sizes() || t.scalar_type() != now.scalar_type())
@@ -135,7 +143,7 @@ void WideModel::Impl::take_weights(const Tensors& given) {
          weights.size());
   for (size_t k = 0; k < given.size(); ++k) {
     check_values(given[k], [&] { return specs[k].name; });
-    if (given[k].is_same(weights[k])) continue;
+    if (is_same_memory(given[k], weights[k])) continue;
     check_weight(specs[k].name, given[k], weights[k]);
     weights[k] = given[k].requires_grad() ? given[k].detach() : given[k];
   }

@@ -24,7 +24,7 @@ char* row(const Tensor& t, int64_t begin) {
 /// The tensors made contiguous by `in_plain_memory`; undefined ones stay undefined.
 Tensors plain_ones(const Tensors& tensors) {
   Tensors plain;
-  for (const Tensor& t : tensors) plain.push_back(t.defined() ? in_plain_memory(t.detach()) : t);
+  for (const Tensor& t : tensors) plain.push_back(t.defined() ? in_plain_memory(t) : t);
   return plain;
 }
 

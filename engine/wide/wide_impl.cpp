@@ -24,6 +24,13 @@ std::string signature(const Tensors& inputs) {
   return text;
 }
 
+/// Whether `signature` is the same for both.
+bool alike(const Tensors& a, const Tensors& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) {
+    return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() && x.device() == y.device();
+  });
+}
+
 double tolerance_for(at::ScalarType dtype) { return Target{}.tolerance_for(dtype); }
 
 /// By input, then by weight: its index among a network's tensors.
@@ -151,6 +158,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
          inputs.size(), compiled.front().inputs.size());
   for (size_t k = 0; k < inputs.size(); ++k)
     check_values(inputs[k], [&] { return "input " + input_name(k); });
+  if (!compiled.empty() && alike(inputs, compiled.front().inputs)) return compiled.front();
   const std::string key = signature(inputs);
   for (auto it = compiled.begin(); it != compiled.end(); ++it)
     if (it->key == key) {
