@@ -109,11 +109,11 @@ class Pipeline {
                                                   std::move(results_), taken, whole});
   }
 
-  /// Compiles forward and backward pass as two programs: the fastest whole program is cut, of those
-  /// whose training step needs little more memory than that of separate models or, if that is more,
-  /// of ranges of one model.
+  /// Compiles forward and backward pass as two programs: the fastest whole program is cut. The
+  /// memory allowed a training step is little more than that of separate models or, if that is
+  /// more, of ranges of one model.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
-    fits_ = [this, what, most = int64_t{0}](Executor& executor) mutable {
+    share_of_memory_ = [this, what, most = int64_t{0}](Executor& executor) mutable {
       const int64_t allocated =
           executor.allocated_bytes(ensemble_.tensors, results_.next(executor));
       const int64_t bytes = GradientModel::step_bytes(*what, executor, options_.threads, allocated);
@@ -122,7 +122,7 @@ class Pipeline {
         most = one ? kMorePercent * std::max(bytes, one->of(ensemble_.n)) / 100
                    : std::numeric_limits<int64_t>::max();
       }
-      return bytes <= most;
+      return static_cast<double>(bytes) / static_cast<double>(most);
     };
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
@@ -183,7 +183,7 @@ class Pipeline {
     if (asked.ranges > 0) ranges.asked = asked.ranges;
     if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
-    ranges.fits = fits_;
+    ranges.share_of_memory = share_of_memory_;
     ranges.in_turns = gradients_;
     // Measuring fills the memory for results, which the first call then uses.
     const CallOf call_of = [&](Executor& executor) {
@@ -213,7 +213,7 @@ class Pipeline {
   const std::shared_ptr<const Program> single_;
   const WideEvaluation evaluation_;
   const bool gradients_;
-  std::function<bool(Executor&)> fits_;  // RangeOptions
+  std::function<double(Executor&)> share_of_memory_;  // RangeOptions
   ResultMemory results_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <tuple>
 
 #include "engine/compile.h"
@@ -322,9 +323,10 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   o.all_at_once = false;
   o.longest_s = kLongest_s;
   if (options.memory_limit > 0)
-    o.fits = [&](const Executor& executor) {
-      return recomputed(p, executor).calls == 0 &&
-             bytes_of_range(p, executor) * threads <= options.memory_limit;
+    o.share_of_memory = [&](const Executor& executor) {
+      const bool fits = recomputed(p, executor).calls == 0 &&
+                        bytes_of_range(p, executor) * threads <= options.memory_limit;
+      return fits ? 1 : std::numeric_limits<double>::infinity();
     };
   p.executor = choose_ranges(p.single, count, o, lower, rehearsed);
   p.version = models.version();

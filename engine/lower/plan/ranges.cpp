@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "engine/lower/tune/quick_time.h"
@@ -24,7 +25,7 @@ bool draws_random_numbers(const Program& program) {
 std::vector<int> candidates(const Program& single, int n, const RangeOptions& options) {
   if (options.asked > 0) return {std::min(options.asked, n)};
   if (!options.split || n == 1 || draws_random_numbers(single)) return {1};
-  if (!options.measure && !options.fits) return {std::min(n, options.threads)};
+  if (!options.measure && !options.share_of_memory) return {std::min(n, options.threads)};
   std::vector<int> numbers;
   if (options.threads == 1 || (options.all_at_once && options.measure)) numbers.push_back(1);
   for (int s = std::max(options.threads, 2); s < n; s *= 2) {
@@ -41,9 +42,9 @@ class Race {
  public:
   Race(const CallOf& call_of, bool in_turns) : call_of_(call_of), in_turns_(in_turns) {}
 
-  /// Times an executor; returns the nanoseconds of a call.
-  double add(std::unique_ptr<Executor> executor) {
-    Runner next{std::move(executor)};
+  /// Times an executor; returns the nanoseconds of a call. They count `weight` times.
+  double add(std::unique_ptr<Executor> executor, double weight) {
+    Runner next{std::move(executor), weight};
     next.ns = time(next);
     bool better = best_ns_ == 0 || next.ns < best_ns_;
     if (better && in_turns_ && best_ns_ > kShortCall_ns && next.ns < kOneCall_ns) {
@@ -87,17 +88,18 @@ class Race {
 
   struct Runner {
     std::unique_ptr<Executor> executor;
-    double ns = 0;
+    double weight = 1, ns = 0;
   };
 
-  /// Nanoseconds of a call: the mean of several if one is too short for the clock.
+  /// Nanoseconds of a call times the runner's weight: the mean of several calls if one is too short
+  /// for the clock.
   double call_ns(Runner& r) {
     constexpr double kClear_ns = 2e4;
     const int calls = r.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / r.ns), 1, 64) : 1;
     const std::function<void()> call = call_of_(*r.executor);
     const double start = now_ns();
     for (int i = 0; i < calls; ++i) call();
-    return (now_ns() - start) / calls;
+    return r.weight * (now_ns() - start) / calls;
   }
 
   /// Times two executors in turns, so that a disturbance of one alone does not decide.
@@ -143,11 +145,19 @@ Then after_one_at_a_time(double ns, int models, const RangeOptions& options) {
 /// The fewest ranges that fit, or the shortest.
 std::unique_ptr<Executor> longest_that_fits(const std::vector<int>& numbers,
                                             std::unique_ptr<Executor> shortest,
-                                            const std::function<bool(Executor&)>& fits,
+                                            const std::function<double(Executor&)>& share_of_memory,
                                             const MakeExecutor& lower) {
   for (size_t k = numbers.size(); k-- > 1;)
-    if (std::unique_ptr<Executor> next = lower(numbers[k]); fits(*next)) return next;
+    if (std::unique_ptr<Executor> next = lower(numbers[k]); share_of_memory(*next) <= 1)
+      return next;
   return shortest;
+}
+
+/// How many times a call counts that needs this share of the memory allowed; nullopt: it needs far
+/// too much.
+std::optional<double> weight_of(double share) {
+  constexpr double kMost = 2;
+  return share <= kMost ? std::optional(std::max(1.0, share)) : std::nullopt;
 }
 
 }  // namespace
@@ -158,9 +168,11 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
   const std::vector<int> numbers = candidates(single, static_cast<int>(n), options);
   if (numbers.size() == 1) return lower(numbers.front());
   std::unique_ptr<Executor> shortest = lower(numbers.front());
-  const auto fits = [&](Executor& ranges) { return !options.fits || options.fits(ranges); };
-  fits(*shortest);
-  if (!options.measure) return longest_that_fits(numbers, std::move(shortest), fits, lower);
+  const auto share = [&](Executor& ranges) {
+    return options.share_of_memory ? options.share_of_memory(ranges) : 0;
+  };
+  share(*shortest);
+  if (!options.measure) return longest_that_fits(numbers, std::move(shortest), share, lower);
   Race race(call_of, options.in_turns);
   const double start = now_s();
   double before = start;
@@ -168,7 +180,7 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
     const double now = now_s(), took = now - std::exchange(before, now);
     return options.longest_s == 0 || now - start + 2 * took <= options.longest_s;
   };
-  const double ns = race.add(std::move(shortest));
+  const double ns = race.add(std::move(shortest), 1);
   const Then then = options.every || !options.all_at_once
                         ? Then::fewer_ranges
                         : after_one_at_a_time(ns, numbers.front(), options);
@@ -177,11 +189,14 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                      (options.every || !race.only_loses());
        ++k) {
     std::unique_ptr<Executor> next = lower(numbers[k]);
-    if (!fits(*next)) break;
-    race.add(std::move(next));
+    const std::optional<double> weight = weight_of(share(*next));
+    if (!weight) break;
+    race.add(std::move(next), *weight);
   }
-  if (options.all_at_once && then != Then::nothing)
-    if (std::unique_ptr<Executor> all = lower(numbers.back()); fits(*all)) race.add(std::move(all));
+  if (options.all_at_once && then != Then::nothing) {
+    std::unique_ptr<Executor> all = lower(numbers.back());
+    if (const auto weight = weight_of(share(*all))) race.add(std::move(all), *weight);
+  }
   return race.winner();
 }
 

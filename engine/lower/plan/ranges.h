@@ -17,9 +17,9 @@ struct RangeOptions {
   /// Whether ranges that seem faster are timed again in turns with the fastest until then.
   bool in_turns = false;
   double longest_s = 0;  // longer ranges that would take more than this are not tried; 0: no limit
-  /// Whether ranges of several models may be as long as these; empty: any. Asked of the shortest
-  /// ranges first, which may be used in any case.
-  std::function<bool(Executor&)> fits = {};
+  /// How many times the memory that is allowed a call with these ranges needs; up to 1 they fit.
+  /// Asked of the shortest ranges first, which may be used in any case. Empty: all fit.
+  std::function<double(Executor&)> share_of_memory = {};
 };
 
 /// Lowers the program for this many ranges of models.
@@ -28,9 +28,10 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(int ranges)>;
 /// Makes a function that calls an executor once, for timing.
 using CallOf = std::function<std::function<void()>(Executor& executor)>;
 
-/// The executor of `n` models with the number of ranges that is fastest of those that fit;
-/// unmeasured, with the longest ranges that fit. Networks that draw random numbers are never split,
-/// since that would change the order of their draws.
+/// The executor of `n` models with the number of ranges that is fastest. Ranges that need up to
+/// twice the memory allowed are taken where they are faster by more than they need too much.
+/// Unmeasured, the longest ranges that fit are taken. Networks that draw random numbers are never
+/// split, since that would change the order of their draws.
 std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const RangeOptions& options, const MakeExecutor& lower,
                                         const CallOf& call_of);

@@ -81,7 +81,9 @@ TEST(ChooseRanges, TheFewestThatFitWhereNothingIsTimed) {
   const auto of = [](int most) {
     RangeOptions o;
     o.measure = false;
-    o.fits = [most](const Executor& executor) { return executor.models_at_a_time() <= most; };
+    o.share_of_memory = [most](const Executor& executor) {
+      return executor.models_at_a_time() <= most ? 1 : 3;
+    };
     return o;
   };
   int chosen = 0;
@@ -93,13 +95,35 @@ TEST(ChooseRanges, TheFewestThatFitWhereNothingIsTimed) {
   EXPECT_EQ(chosen, 11) << "the shortest ranges, if none fit";
 }
 
+TEST(ChooseRanges, MoreMemoryHasToSaveMoreTime) {
+  RangeOptions o;
+  o.all_at_once = false;
+  o.share_of_memory = [](const Executor& executor) {
+    return executor.models_at_a_time() <= 2 ? 0.9 : executor.models_at_a_time() <= 3 ? 1.5 : 2.1;
+  };
+  int chosen = 0;
+  const auto four_take = [&](int milliseconds) {
+    tried(
+        o, [=](int ranges) { return ranges == 4 ? milliseconds : 8; }, &chosen);
+    return chosen;
+  };
+  EXPECT_EQ(four_take(4), 4) << "half the time, half as much memory again";
+  EXPECT_NE(four_take(6), 4) << "half as much memory again saves a quarter of the time";
+  o.share_of_memory = [](const Executor& executor) {
+    return executor.models_at_a_time() <= 2 ? 1 : 2.1;
+  };
+  EXPECT_NE(four_take(1), 4) << "more than twice the memory";
+}
+
 TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
   using Numbers = std::vector<int>;
   const auto alike = [](int) { return 2; };
   RangeOptions o;
   o.all_at_once = false;
   EXPECT_EQ(tried(o, alike), (Numbers{11, 8, 4, 2}));
-  o.fits = [](const Executor& executor) { return executor.models_at_a_time() <= 2; };
+  o.share_of_memory = [](const Executor& executor) {
+    return executor.models_at_a_time() <= 2 ? 1 : 3;
+  };
   int chosen = 0;
   EXPECT_EQ(tried(
                 o, [](int ranges) { return ranges; }, &chosen),
@@ -111,7 +135,7 @@ TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
             (Numbers{11, 8, 4, 1}));
   EXPECT_EQ(chosen, 8) << "nor do all models at once";
   o.all_at_once = false;
-  o.fits = {};
+  o.share_of_memory = {};
   o.longest_s = 1e-6;
   EXPECT_EQ(tried(o, alike), Numbers{11});
 }
