@@ -27,10 +27,10 @@ Tensor like_sample(const Tensor& sample, int64_t n) {
 
 /// Whether both tensors have the same elements in the same memory.
 bool is_same_memory(const Tensor& a, const Tensor& b) {
-  return a.is_same(b) ||
-         (a.is_alias_of(b) && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
-          a.strides() == b.strides() && a.scalar_type() == b.scalar_type() &&
-          a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
+  return a.is_same(b) || (a.has_storage() && b.has_storage() && a.is_alias_of(b) &&
+                          a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+                          a.strides() == b.strides() && a.scalar_type() == b.scalar_type() &&
+                          a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
 }
 
 /// Throws Error unless `t` can replace `now`.
