@@ -70,7 +70,7 @@ struct Recorded {
   Program program;
 };
 
-/// The strategy's results and, with `gradients`, the gradients of their sum for the inputs that
+/// The strategy's results or, with `gradients`, the gradients of their sum for the inputs that
 /// require them, as in training.
 Tensors run_strategy(const Strategy& strategy, const std::any& config, const WideCall& call,
                      bool gradients) {
@@ -85,7 +85,6 @@ Tensors run_strategy(const Strategy& strategy, const std::any& config, const Wid
     if (t.defined() && t.requires_grad()) {
       outputs.push_back(t);
       ones.push_back(at::ones_like(t));
-      results.push_back(t.detach());  // else nothing reads a product, and it is not timed
     }
   if (outputs.empty()) return made;
   for (const Tensor& t : gradients_of(outputs, of, ones))
