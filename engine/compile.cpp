@@ -145,8 +145,8 @@ class Pipeline {
   }
 
  private:
-  /// Of the memory that ranges are compared with. With less, many small models would run one at a
-  /// time to save a few bytes each.
+  /// Of the memory that ranges are compared with. A few bytes for each of many small models are no
+  /// reason to run them one at a time.
   static constexpr int64_t kMorePercent = 106;
 
   Attempt chosen() {

@@ -42,7 +42,8 @@ class Race {
  public:
   Race(const CallOf& call_of, bool in_turns) : call_of_(call_of), in_turns_(in_turns) {}
 
-  /// Times an executor; returns the nanoseconds of a call. They count `weight` times.
+  /// Times an executor, whose calls count `weight` times; returns what a call counts, in
+  /// nanoseconds.
   double add(std::unique_ptr<Executor> executor, double weight) {
     Runner next{std::move(executor), weight};
     next.ns = time(next);
@@ -88,7 +89,8 @@ class Race {
 
   struct Runner {
     std::unique_ptr<Executor> executor;
-    double weight = 1, ns = 0;
+    double weight = 1;
+    double ns = 0;  // times the weight
   };
 
   /// Nanoseconds of a call times the runner's weight: the mean of several calls if one is too short

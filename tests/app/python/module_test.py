@@ -325,6 +325,13 @@ class State(Close):
             for m in changed:
                 m[3].weight.zero_()
             self.close(wide(x), separate(changed, x))
+            both = torch.randn(2, *weight.shape)
+            for other in (both[0], both[1], both[0], both[0].transpose(0, 1)):  # parts of one storage
+                weight.data = other
+                for m, own in zip(changed, other):
+                    m[3].weight.copy_(own)
+                self.close(wide(x), separate(changed, x))
+            weight.data = both[0]
             wide.copy_to(models)
             self.close(wide(x), separate(models, x))
 

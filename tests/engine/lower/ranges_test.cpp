@@ -107,8 +107,8 @@ TEST(ChooseRanges, MoreMemoryHasToSaveMoreTime) {
         o, [=](int ranges) { return ranges == 4 ? milliseconds : 8; }, &chosen);
     return chosen;
   };
-  EXPECT_EQ(four_take(4), 4) << "half the time, half as much memory again";
-  EXPECT_NE(four_take(6), 4) << "half as much memory again saves a quarter of the time";
+  EXPECT_EQ(four_take(3), 4) << "half as much memory again saves more than half of the time";
+  EXPECT_NE(four_take(7), 4) << "half as much memory again saves an eighth of the time";
   o.share_of_memory = [](const Executor& executor) {
     return executor.models_at_a_time() <= 2 ? 1 : 2.1;
   };

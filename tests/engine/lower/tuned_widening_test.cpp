@@ -72,6 +72,28 @@ class Choices : public ::testing::Test {
     options.ranges = ranges;
     return compile(network, ensemble, options, std::move(single));
   }
+  std::shared_ptr<WithGradients> gradients(const std::vector<size_t>& of) const {
+    return std::make_shared<WithGradients>("planted", record_single(network, ensemble, true), of,
+                                           Cotangents::bound);
+  }
+  /// The ensemble with a cotangent for each output.
+  Ensemble with_cotangents() const {
+    Ensemble all = ensemble;
+    for (size_t k = network.forward(ensemble.model(0)).size(); k > 0; --k)
+      all.tensors.push_back(at::ones({6, 5}));
+    all.shared.resize(all.tensors.size(), false);
+    return all;
+  }
+  static TunedWidening chosen_for(const std::shared_ptr<WithGradients>& what,
+                                  const Ensemble& models) {
+    TunerOptions tuner;
+    tuner.n = 6;
+    tuner.gradients = true;
+    TunedWidening widening(evaluation_of(what), std::make_shared<const Program>(what->form()), {},
+                           tuner);
+    widening.choose(models);
+    return widening;
+  }
   StrategyChoice chosen(int ranges, const std::string& primitive) const {
     CompileOptions options;
     options.threads = 2;
@@ -147,21 +169,13 @@ TEST_F(Choices, ProgramOfOneModelIsRecordedOnce) {
 }
 
 TEST_F(Choices, ForGradientsAreMadeOnTheWayForwardAlone) {
-  const auto what = std::make_shared<WithGradients>(
-      "planted", record_single(network, ensemble, true), std::vector<size_t>{0}, Cotangents::bound);
-  Ensemble all = ensemble;
-  for (int k = 0; k < 2; ++k) all.tensors.push_back(at::ones({6, 5}));
-  all.shared.resize(3, false);
-  TunerOptions tuner;
-  tuner.n = 6;
-  tuner.gradients = true;
-  TunedWidening widening(evaluation_of(what), std::make_shared<const Program>(what->form()), {},
-                         tuner);
-  widening.choose(all.models(0, 2));
+  const auto what = gradients({0});
+  const Ensemble some = with_cotangents().models(0, 2);
+  const TunedWidening widening = chosen_for(what, some);
   EXPECT_TRUE(what->differentiable().empty()) << "a way back was computed";
   const TunedWidening::Strategies chosen = widening.by_call(2);
   EXPECT_EQ(chosen.size(), 3u);
-  const WideProgram made = widening.widen_as_for(2, all.models(0, 2));
+  const WideProgram made = widening.widen_as_for(2, some);
   EXPECT_EQ(what->differentiable(), (std::vector<bool>{true, true}));
   EXPECT_EQ(made.program.outputs.size(), 3u);
   for (const CoverageItem& item : made.coverage.items) {
@@ -177,17 +191,7 @@ TEST_F(Choices, DifferentiateACallForInputsThatGetGradientsAlone) {
   };
   ensemble = generate(network, 6, at::kFloat, at::kCPU, 3);
   const auto keys = [&](const std::vector<size_t>& of) {
-    const auto what = std::make_shared<WithGradients>(
-        "planted", record_single(network, ensemble, true), of, Cotangents::bound);
-    Ensemble all = ensemble;
-    all.tensors.push_back(at::ones({6, 5}));
-    all.shared.resize(3, false);
-    TunerOptions tuner;
-    tuner.n = 6;
-    tuner.gradients = true;
-    TunedWidening widening(evaluation_of(what), std::make_shared<const Program>(what->form()), {},
-                           tuner);
-    widening.choose(all.models(0, 2));
+    const TunedWidening widening = chosen_for(gradients(of), with_cotangents().models(0, 2));
     return std::vector<std::string>{widening.keys("planted_either").at(0).config,
                                     widening.keys("planted_same").at(0).config};
   };
