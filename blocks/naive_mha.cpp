@@ -1,6 +1,6 @@
-// naive_mha: three projections, softmax(q kᵀ / sqrt(d)) v per head in products, output projection
+// naive_mha: three projections, softmax(q kᵀ / sqrt(d)) v per head by matmul, output projection
 // shapes: x [N,B,T,D] -> y [N,B,T,D]
-// source: attention before any optimisation; after: scaled_dot_product_attention
+// source: attention before any optimisation; its optimised form is scaled_dot_product_attention
 #include "blocks/naive.h"
 
 namespace wide::naive_mha_target {
@@ -43,8 +43,8 @@ Target target() {
                        "B=8 T=512 D=256 h=8", "B=2 T=16 D=16 h=2");
   t.axes.push_back({"h", "heads of attention"});
   t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
-    return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
+    const double tokens = double(s["B"] * s["T"]), width = double(s["D"]);
+    return 8.0 * tokens * width * width + 4.0 * tokens * double(s["T"]) * width;
   };
   t.odd_shapes = {"B=3 T=5 D=6 h=3"};
   t.refusals = {{"B=1 T=4 D=6 h=4", "[naive_mha] h: got 4, expected a divisor of D=6; try h=1"}};

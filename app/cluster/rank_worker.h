@@ -13,8 +13,9 @@ struct MeasuringRank {
 };
 
 /// Called by rank 0: sends each other rank its place on its machine and waits for its cores, GPU
-/// and environment. Throws Error if a rank has other cases than rank 0, if the ranks run different
-/// programs, or, unless `sharing`, if two measure on the same cores or GPU.
+/// and environment. Throws Error if a rank has other cases than rank 0, if two measuring ranks run
+/// different programs, if a rank says nothing for two minutes, or, unless `sharing`, if two measure
+/// on the same cores or GPU.
 std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<SweepCase>& cases,
                                            bool sharing);
 
@@ -24,6 +25,7 @@ class RankWorker : public Worker {
  public:
   RankWorker(Cluster& cluster, const MeasuringRank& rank, const std::vector<SweepCase>& cases,
              size_t planned);
+  /// `planned`: an element of `cases`.
   void send(const SweepCase& planned) override;
   std::optional<WorkerNews> receive(std::chrono::milliseconds patience) override;
   bool alive() override;

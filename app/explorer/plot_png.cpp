@@ -21,7 +21,7 @@ std::string plot_png(const std::vector<Figure>& figures, const std::string& titl
   ui.set_look(false, kScale);
   Input input;
   const auto width = std::round(ui.px(static_cast<float>(kDocumentWidth)));
-  // Drawing tells the height.
+  // The first pass measures the height of the document; the second draws it in an image of that.
   float height = ui.px(kTall);
   for (int pass = 0; pass < 2; ++pass) {
     ui.begin_frame(input, width, height, 1);

@@ -89,7 +89,7 @@ void CsvReader::cut(std::vector<std::string_view>* cells) {
 }
 
 bool parse_number(std::string_view text, double* number) {
-  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  if (text.substr(0, 1) == "+" && text.substr(1, 1) != "-") text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }

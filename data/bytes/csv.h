@@ -5,8 +5,9 @@
 
 namespace wide {
 
-/// Reads CSV (RFC 4180): a line of names, then rows with as many cells. Cells may be quoted, with a
-/// quote inside written twice; lines end in LF or CR LF.
+/// Reads CSV: a line of names, then rows with as many cells. Quotes and line ends are as in RFC
+/// 4180, or lines end in LF alone. Spaces around unquoted cells, a byte order mark and, where there
+/// are several columns, blank lines are skipped.
 class CsvReader {
  public:
   /// `bytes` must live as long as this; `file` is for messages. Throws Error for missing or
@@ -14,7 +15,8 @@ class CsvReader {
   CsvReader(std::string_view bytes, std::string file);
 
   const std::vector<std::string>& names() const { return names_; }
-  /// The next row's cells; false at the end. Throws Error for a row of another length.
+  /// The next row's cells, valid until the next call; false at the end. Throws Error for a row of
+  /// another length or with malformed quotes.
   bool next(std::vector<std::string_view>* cells);
   /// Line number of the row read last, counted from 1 with the names' line, as editors show it.
   int64_t line() const { return line_; }
@@ -29,7 +31,8 @@ class CsvReader {
   std::vector<std::string> names_, unquoted_;
 };
 
-/// Parses the whole text as a number, also "nan" and "inf"; false for anything else.
+/// Parses the whole text as a number, also "nan", "inf" and "infinity" in any case; false for
+/// anything else.
 bool parse_number(std::string_view text, double* number);
 
 }  // namespace wide

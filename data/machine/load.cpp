@@ -68,7 +68,7 @@ LoadWatch::LoadWatch() : cores_(bound_cores()), before_(times_now(cores_)), own_
 double LoadWatch::other_load() const {
   const CpuTimes after = times_now(cores_);
   const double total = after.total_s - before_.total_s;
-  if (total < kLeastS * static_cast<double>(cores_.size())) return 0;
+  if (cores_.empty() || total < kLeastS * static_cast<double>(cores_.size())) return 0;
   const double others = after.busy_s - before_.busy_s - (own_seconds() - own_s_);
   return std::clamp(others / total, 0.0, 1.0);
 }

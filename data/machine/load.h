@@ -6,7 +6,7 @@ namespace wide {
 
 /// Seconds of processor time since the system started, over some cores.
 struct CpuTimes {
-  double busy_s = 0;   // in any process, and stolen by the host of a virtual machine
+  double busy_s = 0;   // in processes and interrupts, and taken by the host of a virtual machine
   double total_s = 0;  // idle included
 };
 
@@ -16,15 +16,16 @@ std::vector<int> bound_cores();
 /// Sums the lines of `cores` in the text of /proc/stat, whose numbers are ticks.
 CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, double ticks_per_s);
 
-/// A case is disturbed if other processes used more than this share of the cores during timing.
+/// A measurement is disturbed if other processes used more than this share of the cores during
+/// timing.
 inline constexpr double kDisturbedShare = 0.1;
 
 /// Measures how much other processes use the cores that this one may use.
 class LoadWatch {
  public:
   LoadWatch();
-  /// Share of the cores, 0 to 1, that other processes have used since the object was made. 0 if
-  /// unknown, and within the first tenth of a second.
+  /// The share of the cores' time, 0 to 1, that other processes have used since this object was
+  /// made. 0 if unknown, and within the first tenth of a second.
   double other_load() const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/check/check.h"
 
-// Shared by the check of values and the check of random networks: one function per property.
+// What the checks of values and of random networks, a sweep's estimates and the GPU report share.
 
 namespace wide::detail {
 
@@ -14,7 +14,8 @@ struct Deviation {
 /// "output 0", "update of running_mean": names of a program's results.
 std::vector<std::string> result_names(const Program& single);
 
-/// The largest deviation of results `[N, ...]` from `expected`, those in float64. Integer results
+/// The largest deviation of results `[N, ...]` from `expected`, the same results computed in
+/// float64, infinite if they are not comparable. Integer results
 /// may equal those of `own` instead, the separate models' in their dtype (empty: unknown), since
 /// rounding can change an argmax. `permutation`: model i of `got` is model permutation[i] of
 /// `expected` and `own`.
@@ -34,9 +35,9 @@ bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i);
 /// The models whose isolation is tested with NaN weights and inputs: all if there are few, else the
 /// first, the middle and the last.
 std::vector<int64_t> models_to_poison(int64_t n);
-/// An ensemble whose model i has NaN in all its own floating point tensors. They are overwritten in
-/// place, since copying all would cost more than the run with them, and restored bit for bit by the
-/// destructor.
+/// An ensemble whose model i has NaN in all its own floating point and complex tensors. They are
+/// overwritten in place where possible, since copying all would take longer than running the
+/// program, and restored bit for bit by the destructor.
 class Poisoned {
  public:
   Poisoned(const Ensemble& ensemble, int64_t i);

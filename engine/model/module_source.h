@@ -11,9 +11,11 @@ namespace wide {
 using NetworkSource = std::function<Network(const std::vector<TensorSpec>& inputs)>;
 
 /// Specs of a module's defined tensors, each once, in order; a tied one under its first name.
+/// Floating dtypes become float32.
 std::vector<TensorSpec> specs_of(const Module& module);
 
-/// Networks that run the code of `module` with other tensors instead of its own; `specs`: of these.
+/// Networks that run the code of `module` with other tensors, described by `specs`, instead of its
+/// own.
 NetworkSource network_source(const Module& module, const std::vector<TensorSpec>& specs);
 
 /// The tensors of N modules of one architecture, `[N, ...]`, or without N if shared.

@@ -22,7 +22,7 @@ Tensor base_of(const Tensor& t) {
   return functional_storage(t).base();
 }
 
-bool has_history(const IValue& v) {
+bool may_have_history(const IValue& v) {
   return v.isTensor() && v.toTensor().defined() && fz::isFunctionalTensor(v.toTensor()) &&
          (at::isFloatingType(v.toTensor().scalar_type()) || v.toTensor().is_complex());
 }
@@ -35,13 +35,13 @@ bool Untracked::holds(const Tensor& tensor) const {
 
 void Untracked::note_view(const c10::OperatorHandle& op, const IValue& self, const Stack& stack) {
   const auto& arguments = op.schema().arguments();
-  if (!has_history(self) || arguments[0].alias_info() == nullptr ||
+  if (!may_have_history(self) || arguments[0].alias_info() == nullptr ||
       arguments[0].alias_info()->isWrite())
     return;
   if (at::GradMode::is_enabled() && !holds(self.toTensor()) && op.schema().name() != "aten::detach")
     return;
   const auto add = [this](const Tensor& t) {
-    if (has_history(t)) all_.try_emplace(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+    if (may_have_history(t)) all_.try_emplace(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
   };
   for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
     if (stack[i].isTensor()) add(stack[i].toTensor());
@@ -55,11 +55,11 @@ UntrackedWrites::UntrackedWrites(const c10::OperatorHandle& op, c10::ArrayRef<IV
   if (!op.schema().is_mutable()) return;
   const auto reads_other = [&](const IValue& written) {
     for (const IValue& v : arguments)
-      if (has_history(v) && !v.toTensor().is_same(written.toTensor())) return true;
+      if (may_have_history(v) && !v.toTensor().is_same(written.toTensor())) return true;
     return false;
   };
   const auto look = [&](const IValue& v) {
-    if (!has_history(v)) return;
+    if (!may_have_history(v)) return;
     const Tensor& t = v.toTensor();
     const bool tracked = !untracked.holds(t), grad = at::GradMode::is_enabled();
     if (grad && tracked) return;
@@ -89,6 +89,7 @@ void UntrackedWrites::record() const {
       kept = at::copy(before, after);
     }
     Storage& storage = functional_storage(written);
+    // Keeps `storage` alive when the wrapper drops it.
     const c10::Storage alive = written.unsafeGetTensorImpl()->unsafe_storage();
     if (apart && written.sizes() == after.sizes()) {
       auto* wrapper = fz::unsafeGetFunctionalWrapper(written);
@@ -96,7 +97,7 @@ void UntrackedWrites::record() const {
       wrapper->_unsafe_reset_storage();
     }
     storage.add_update(kept, {});
-    const at::AutoGradMode as_made(tracked);  // the view is regenerated
+    const at::AutoGradMode as_made(tracked);  // sync makes the view anew, in its own grad mode
     fz::sync(written);
   }
 }

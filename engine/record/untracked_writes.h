@@ -27,7 +27,8 @@ class UntrackedWrites {
   /// Before the call: collects the tensors that it will change.
   UntrackedWrites(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments,
                   const Untracked& untracked);
-  /// After the call: records the copies, and gives their results to all aliases.
+  /// After the call: records the copies, and gives their results to all aliases. A tensor whose
+  /// size or dtype the call changed keeps its history.
   void record() const;
 
  private:

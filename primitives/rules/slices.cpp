@@ -85,7 +85,7 @@ Tensors filled(const FillConfig& c, const WideCall& call) {
   const Sizes sizes = wide_sizes(call.n, c.sizes);
   const Tensor& like = call.inputs[0];
   if (call.inputs.size() == 1) return {at::full(sizes, c.value, like.options())};
-  // Inserts axes behind N, so that the value broadcasts.
+  // Inserts axes after the axis of models, so that the value broadcasts.
   const Tensor value = call.inputs[1].to(c.dtype);
   Sizes aligned = value.sizes().vec();
   aligned.insert(aligned.begin() + 1, sizes.size() - aligned.size(), 1);
@@ -97,17 +97,17 @@ WIDE_RULES(
     {.name = "slice_assignment",
      .summary = "Slice assignment over all models at once",
      .claims = {{"aten::slice_scatter", claim}},
-     .strategies = {strategy<SliceConfig>("wide", "the next dimension", next_dimension)}},
-    // x N..D.., part N.... -> N..D..
+     .strategies = {strategy<SliceConfig>("wide", "the dimension shifted by one", next_dimension)}},
+    // x N..D.., part N.. (x without D) -> N..D..
     {.name = "select_assignment",
      .summary = "Assignment to one index of a dimension over all models at once",
      .claims = {{"aten::select_scatter", claim_select}},
-     .strategies = {strategy<SliceConfig>("wide", "the next dimension", next_selected)}},
+     .strategies = {strategy<SliceConfig>("wide", "the dimension shifted by one", next_selected)}},
     // x N.., value N or broadcast -> N..
     {.name = "fill",
      .summary = "Copies and fills over all models at once",
      .claims = {{"aten::copy", claim_fill}, {"aten::fill", claim_fill}},
-     .strategies = {strategy<FillConfig>("wide", "the value broadcast behind N", filled)}});
+     .strategies = {strategy<FillConfig>("wide", "the value broadcast after N", filled)}});
 
 }  // namespace
 }  // namespace wide::slices_rules

@@ -13,8 +13,9 @@ struct Histogram {
 };
 Histogram histogram_of(const std::vector<double>& samples_ns, int bins);
 
-/// A strip of the samples in order of time over their quartiles and median, and beside it how often
-/// each time came; `width` and `height` in pixels. At least one sample.
+/// Draws the samples in the order in which they were measured, over their median and quartiles, and
+/// a histogram beside them; large sets are thinned. `width` and `height` in pixels. At least one
+/// sample.
 void draw_samples(Ui& ui, const Timing& timing, float width, float height);
 
 }  // namespace wide

@@ -26,7 +26,7 @@ using vm::V;
 
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kMostVectors = 3;  // of a panel
-// So that sums, a row of the panel and one element of `a` fit the registers.
+// The most rows for which the sums, a row of the panel and one element of `a` fit in registers.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
 constexpr int kMostRows = 8;
 #else
@@ -57,11 +57,11 @@ struct Block {
   const float* b;    // rows of the panel, whole vectors
   int64_t b_stride;
   int64_t inner;              // number of the panel's rows
-  const float *bias, *start;  // per column; per row and column (sums so far or a residual)
+  const float *bias, *start;  // per column, in whole vectors; per row and column
   int64_t start_stride;
   float* out;
   int64_t out_stride;
-  int64_t columns;                  // that exist; the panel may have more
+  int64_t columns;                  // of the result; the panel is padded to whole vectors
   bool relu;                        // keeps NaN, as relu does
   const float* row_bias = nullptr;  // one number for each row, in place of `bias`
 };
@@ -92,7 +92,7 @@ HWY_NOINLINE void compute(const Block& b) {
   const float* column = b.a;
   for (int64_t k = 0; k < b.inner; ++k) {
     V w[kVectors];
-    // For a single row the panel may come from memory, so it is read by first_read.
+    // For a single row the panel is read once, perhaps from outside the caches: by first_read.
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v)
       w[v] = kRows == 1 ? first_read::HWY_NAMESPACE::load(row + v * kLanes)
