@@ -219,7 +219,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
     places().folder(path);
   } else if (request.contains("remove")) {
     const std::string path = request["remove"];
-    allowed(std::find(policy_.remove.begin(), policy_.remove.end(), path) != policy_.remove.end());
+    allowed(is_checkpoint(path) ||
+            std::find(policy_.remove.begin(), policy_.remove.end(), path) != policy_.remove.end());
     places().remove(path);
   } else if (request.contains("store")) {
     allowed(!policy_.db.empty() && request["store"] == policy_.db);
@@ -261,9 +262,11 @@ Answers::Reply Answers::reply_to(const Message& request) {
 }
 
 bool Answers::may_write(const std::string& path) const {
-  if (is_log(path) ||
-      std::find(policy_.write.begin(), policy_.write.end(), path) != policy_.write.end())
-    return true;
+  return is_log(path) || is_checkpoint(path) ||
+         std::find(policy_.write.begin(), policy_.write.end(), path) != policy_.write.end();
+}
+
+bool Answers::is_checkpoint(const std::string& path) const {
   const std::filesystem::path name = std::filesystem::path(path).filename();
   return name.string().rfind("model-", 0) == 0 && name.extension() == ".safetensors" &&
          std::any_of(policy_.checkpoints.begin(), policy_.checkpoints.end(),

@@ -35,6 +35,7 @@ class Answers {
   struct Reply;
   Reply reply_to(const Message& request);
   bool may_write(const std::string& path) const;
+  bool is_checkpoint(const std::string& path) const;
   bool is_log(const std::string& path) const;
   bool is_folder_of_log(const std::string& path) const;
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "app/train/metrics/loss_text.h"
 #include "data/text.h"
@@ -73,10 +74,16 @@ WantedMetric find_metric(const std::string& option, const std::string& name, con
 }
 
 Tensor mean_answer(const Loss& loss, const Tensor& outputs) {
-  const Tensor mean = probabilities(loss, outputs.to(at::kDouble), 2).mean(0, /*keepdim=*/true);
-  if (loss.name == "cross_entropy" || loss.name == "nll") return at::log(mean);
-  if (loss.name == "bce_with_logits") return at::logit(mean);
-  return mean;
+  const Tensor exact = outputs.to(at::kDouble);
+  // Logarithms are averaged as such: a probability near 0 or 1 is rounded, its logarithm is not.
+  const auto mean = [&](const Tensor& logarithms) {
+    return at::logsumexp(logarithms, 0, /*keepdim=*/true) - std::log(double(exact.size(0)));
+  };
+  if (loss.name == "cross_entropy") return mean(at::log_softmax(exact, 2));
+  if (loss.name == "nll") return mean(exact);
+  if (loss.name == "bce_with_logits")
+    return mean(at::log_sigmoid(exact)) - mean(at::log_sigmoid(-exact));
+  return exact.mean(0, /*keepdim=*/true);
 }
 
 Tensor probabilities(const Loss& loss, const Tensor& output, int64_t class_dim) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -105,6 +106,10 @@ void RunFolder::save_checkpoints(const Prepared& run, const Trainer& trainer,
                                  const TrainState& state,
                                  const std::vector<int64_t>& models) const {
   if (!exists()) return;
+  // Those that an earlier part of a resumed run kept, and that are no longer among the best.
+  for (int64_t m = 0; m < run.n() && run.options.keep > 0; ++m)
+    if (std::find(models.begin(), models.end(), m) == models.end())
+      for (const char* kind : {"best", "last"}) places().remove(checkpoint(kind, m));
   const std::map<std::string, Tensor> last = trainer.weights();
   for (const int64_t m : models) {
     save_checkpoint(checkpoint("last", m), run, last, m);

@@ -1,4 +1,5 @@
 """The models' mean answer: of which models it is, and where there is none."""
+import math
 import os
 import sys
 import unittest
@@ -60,6 +61,58 @@ class OfNoNumbers(Means):
         self.assertEqual((sound["status"], lost["status"]), ("trained", "diverged"))
         self.assertEqual(set(sound["test"]), {"loss", "accuracy", "f1", "auc", "ece", "top5"})
         self.assertEqual({name: value for name, value in lost["test"].items() if value is not None}, {})
+
+
+class OfSureModels(Means):
+    """Models with scores so far apart that their probabilities, as float64 numbers, are 0 and 1."""
+
+    def means(self, loss, target, count, rows):
+        """The metrics of the mean answer and of the models, and the mean loss by logarithms of probabilities."""
+        numpy.savez(self.path("data.npz"), input=self.x, y=target)
+        scores, weights = [], []
+        for m in range(count):
+            torch.manual_seed(m)
+            net = torch.nn.Linear(4, 3)
+            state = {name: tensor.detach() * 700 for name, tensor in net.state_dict().items()}
+            weights += ["--weights", self.path(f"start-{m}.safetensors")]
+            save_file(state, weights[-1])
+            scores.append(torch.nn.functional.linear(torch.tensor(self.x), state["weight"], state["bias"]).double())
+        self.train(*weights, "--loss", loss, "--optimizer", "sgd", "--lr", "0", "--epochs", "1", "--test", self.path("data.npz"),
+                   "--metric", "accuracy,ece,f1,auc", "--overwrite")
+        return self.report()["ensemble"]["test"], [model["test"] for model in self.report()["models"]], rows(torch.stack(scores))
+
+    def cross_entropy(self, count, smoothing):
+        def loss(scores):
+            mean = scores.log_softmax(2).logsumexp(0) - math.log(count)
+            self.assertGreater((scores.softmax(2) == 0).sum(), 0)
+            return torch.nn.functional.cross_entropy(mean, torch.tensor(self.y), label_smoothing=smoothing).item()
+        return self.means(f"cross_entropy:label_smoothing={smoothing}", self.y, count, loss)
+
+    def test_of_classes(self):
+        for count in (1, 3):
+            for smoothing in (0, 0.1):
+                with self.subTest(count=count, smoothing=smoothing):
+                    mean, models, loss = self.cross_entropy(count, smoothing)
+                    self.assertAlmostEqual(mean["loss"] / loss, 1, delta=1e-5)
+                    self.assertNotIn(None, mean.values())
+                    if count == 1:
+                        self.assertEqual(mean, models[0])
+
+    def test_of_labels(self):
+        labels = numpy.random.default_rng(3).integers(0, 2, (60, 3)).astype("float32")
+        for count in (1, 3):
+            def loss(scores, count=count):
+                yes, no = (torch.nn.functional.logsigmoid(s * scores).logsumexp(0) - math.log(count) for s in (1, -1))
+                self.assertGreater((scores.sigmoid() == 1).sum(), 0)
+                target = torch.tensor(labels).double()
+                return -(target * yes + (1 - target) * no).mean().item()
+            with self.subTest(count=count):
+                mean, models, wanted = self.means("bce_with_logits", labels, count, loss)
+                self.assertAlmostEqual(mean["loss"] / wanted, 1, delta=1e-5)
+                self.assertNotIn(None, mean.values())
+                if count == 1:
+                    for name, value in models[0].items():
+                        self.assertAlmostEqual(mean[name], value, delta=1e-9 * abs(value))
 
 
 class OfFolds(Means):

@@ -36,6 +36,23 @@ class Resumed(Train):
         return run.stderr.replace(os.path.realpath(self.folder) + "/", "").replace(self.folder + "/", "")
 
 
+class Kept(Resumed):
+    def test_checkpoints_of_a_model_that_is_no_longer_the_best_go(self):
+        """Model 0 starts well and learns nothing; the other starts badly and learns."""
+        truth = numpy.random.default_rng(1).normal(0, 1, (3, 4)).astype("float32")
+        numpy.savez(self.path("data.npz"), input=self.columns["input"], y=(self.columns["input"] @ truth.T).argmax(1))
+        weights = []
+        for m, scale in enumerate((1, -1)):
+            weights += ["--weights", self.path(f"start-{m}.safetensors")]
+            save_file({"weight": torch.tensor(scale * truth), "bias": torch.zeros(3)}, weights[-1])
+        self.train(*weights, "--lr", "0,0.1", "--validation", "0.3", "--keep", "1", "--epochs", "1")
+        for epochs, model in ((1, 0), (100, 1)):
+            if model:
+                self.resume("--epochs", str(epochs))
+            for kind in ("best", "last"):
+                self.assertEqual(os.listdir(self.path("run/" + kind)), [f"model-{model:04d}.safetensors"])
+
+
 class Data(Resumed):
     def test_that_have_changed_are_refused(self):
         self.train("-n", "2", "--sample-weight", "w", "--test", self.path("more.npz"), "--validation", "0.3", "--epochs", "1")
