@@ -11,7 +11,8 @@ namespace wide {
 /// Records, widens, optimises and lowers `network` for `ensemble.n` models, choosing by measured
 /// times. Correctness is checked by `check` (engine/check/check.h). `single`: the network's
 /// Program(1) if it is recorded already; its bound values have the roles of `network.tensors`.
-/// Throws Error: unsupported mode or device, unknown pass, does not fit, data-dependent operators.
+/// Throws Error: unsupported mode or device, unknown pass, data-dependent operators, or (if strict)
+/// a forced strategy that does not apply.
 std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& ensemble,
                                        const CompileOptions& options = {},
                                        std::optional<Program> single = std::nullopt);
@@ -26,7 +27,7 @@ struct StrategyChoice {
 
 /// Chooses strategies as `compile` does, with `options.ranges` ranges of models, but without a
 /// runnable program: weights are not packed and ranges not compared. Mode max-autotune compiles, as
-/// it compares whole programs. Throws Error as `compile` does.
+/// it compares whole programs. Mode, device and names of passes are not checked.
 StrategyChoice choose_strategies(const Network& network, const Ensemble& ensemble,
                                  const CompileOptions& options, Program single,
                                  const std::string& primitive);
@@ -35,7 +36,8 @@ class GradientModel;
 
 /// Compiles calls that are differentiated: the forward pass and the gradients for the tensors `of`,
 /// by index, as two programs, chosen by measuring both together. Each call brings all tensors.
-/// `single`: recorded for being differentiated. Throws Error for operators without a gradient.
+/// `single`: recorded for being differentiated. Throws Error for operators without a gradient,
+/// other devices than the CPU, and unknown passes.
 /// `outputs`: by output, whether it may have a cotangent; empty: all.
 std::unique_ptr<GradientModel> compile_gradients(const Network& network, const Ensemble& ensemble,
                                                  const std::vector<size_t>& of, Program single,

@@ -89,7 +89,7 @@ void synchronize(c10::Device device);
 
 /// Runs `work` a few times, since libraries make handles and choose algorithms in first calls, then
 /// captures it. Restores the device's random state; random operators in `work` draw new numbers at
-/// every replay. Throws what `work` throws.
+/// every replay. Throws Error for the CPU, else what `work` throws.
 std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work);
 
 /// Memory available on `device`; nullopt for the CPU, whose memory the system reports.
@@ -106,8 +106,8 @@ class BrokenDevice : public Error {
 /// Throws BrokenDevice if `device` is broken; called after an exception.
 void expect_working(c10::Device device);
 
-/// The most bytes that tensors made during `work` took at once. On the CPU it counts threads with
-/// the caller's at::ThreadLocalState: those that the engine starts.
+/// The most bytes that tensors made during `work` took at once. On the CPU it counts the calling
+/// thread and those of `call_spread`, but not the other threads of `run_parallel`.
 int64_t count_peak_bytes(c10::Device device, const Work& work);
 
 }  // namespace wide

@@ -10,7 +10,7 @@ namespace wide {
 
 /// A user's mistake or a limit of the machine, in one line:
 /// `[thing] what: got X, expected Y; try Z`. `exit_code` is the documented one of the command line
-/// (1 environment, 2 usage or bad input, 5 does not fit or crashed, 6 no such device).
+/// (1 environment, 2 usage or bad input, 4 incorrect, 5 does not fit or crashed, 6 no such device).
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& line, int exit_code = 2)

@@ -168,6 +168,8 @@ std::shared_ptr<GradientModel> WideModel::gradients(const Tensors& inputs,
   return impl_->gradients(inputs, of, outputs);
 }
 
+bool WideModel::reads(size_t weight) const { return impl_->reads(impl_->compiled.front(), weight); }
+
 void WideModel::prepare(const Tensors& inputs) {
   const at::NoGradGuard no_grad;
   impl_->at(inputs);

@@ -36,13 +36,13 @@ struct Options {
   std::set<std::string> passes_off;               // by name (workbench list passes); "fold", ...
   bool verify = false;                            // the program after every pass
   bool verbose = false;                           // say what was done, through `log`
-  bool validate = false;                          // against float64 after compiling
+  bool validate = false;                          // forward programs, against float64
   double rtol = 0;                                // of validate; 0: the dtype's own
-  bool share_weights = false;                     // weights equal in all models are computed once
+  bool share_weights = false;                     // weights equal in all models are stored once
   std::set<std::string> shared_inputs;            // given once, without N, for all models
   std::vector<std::string> input_names;           // empty: the file's own, or x0, x1, ...
   std::optional<at::ScalarType> dtype;            // of weights from files; none: the file's own
-  size_t signatures = 8;                          // input sizes kept compiled, oldest dropped
+  size_t signatures = 8;                          // input sizes kept compiled (LRU)
   bool frozen = true;                             // weights are packed and folded ahead of calls
   std::function<void(const std::string&)> log;    // empty: std::clog
 
@@ -62,6 +62,7 @@ class Builder {
   Builder& threads(int threads);
   Builder& ranges(int ranges);
   Builder& tune(bool on = true);
+  /// Throws Error for an unknown primitive or strategy.
   Builder& strategy(const std::string& primitive, const std::string& strategy);
   Builder& without(const std::string& pass);  // throws Error for a name that no pass has
   Builder& verify(bool on = true);
@@ -88,8 +89,10 @@ class GradientModel;  // engine/lower/gradient_model.h
 struct Differentiable {
   Tensors outputs;
   std::vector<std::pair<size_t, Tensor>> changed;  // as in `WideModel::run`
-  std::shared_ptr<GradientModel> gradients;        // null: nothing is saved
-  Tensors saved;                                   // for its `backward`
+  std::vector<size_t> attached;              // weights whose new values have a gradient history
+  std::shared_ptr<GradientModel> gradients;  // null: nothing is saved
+  Tensors saved;                             // for its `backward`
+  std::vector<bool> differentiable;          // by output: has a gradient history; empty: all have
   std::vector<size_t> places;  // by input, then by weight: index among the bound tensors
   Tensors weights;             // that the call used
   std::string refusal;         // why gradients failed, or ""
@@ -105,6 +108,7 @@ class WideModel {
   ~WideModel();
 
   int64_t n() const;
+  /// `Options::input_names`, or the file's; empty if they are x0, x1, ...
   const std::vector<std::string>& input_names() const;
   std::vector<std::string> weight_names() const;
 
@@ -124,14 +128,18 @@ class WideModel {
   /// a gradient; missing entries do not. Without `at_once`, values for the gradients are computed
   /// only when `gradients` are requested, by another forward pass on the same tensors, unless that
   /// would draw or read other numbers.
-  /// `outputs`: by output, whether it is expected to have a cotangent; empty: all. Calls that
-  /// cannot be repeated are ready for all.
+  /// `outputs`: by output, whether it is expected to have a cotangent; empty: all. For calls
+  /// that cannot be repeated, every output may have one.
   Differentiable run_for_gradients(const Tensors& inputs, const Tensors& weights,
                                    const std::vector<bool>& of, const std::vector<bool>& outputs,
                                    bool at_once);
-  /// Compiles the gradients of such calls. Throws Error where an operator has none.
+  /// Compiles the gradients of such calls. Throws Error where an operator has none, and
+  /// on other devices than the CPU.
   std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of,
                                            const std::vector<bool>& outputs);
+
+  /// Whether the forward pass of the last call reads this weight.
+  bool reads(size_t weight) const;
 
   /// Compiles for inputs of these sizes, as the first such call would, without running.
   void prepare(const Tensors& inputs);
@@ -229,8 +237,8 @@ struct PrimitiveOptions {
 WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,
                        const PrimitiveOptions& options = {});
 
-/// N modules that each are one primitive, compiled at the first call. Throws if their operators are
-/// not that primitive, or the strategy does not apply.
+/// N modules that each are one primitive, compiled at the first call. That call throws
+/// Error if their operators are not that primitive, or the strategy does not apply.
 template <class M>
 WideModel from_modules(const std::string& primitive, const std::vector<M>& models,
                        const PrimitiveOptions& options = {}) {

@@ -51,12 +51,13 @@ Expected expect(const Network& network, const Program& single, const Ensemble& e
 /// `masks_shared`: the candidate claims that all models draw the same, which is checked.
 /// `expected`: results of the separate models, if known. The models of `ensemble` are overwritten
 /// in turn and restored bit for bit. At the end it runs the first models again, since a candidate
-/// may have kept values of others; with `run_again` false the caller does that.
+/// may have kept values of others; not for random networks, nor with `run_again` false: then the
+/// caller does that.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
                   const WideFunction& candidate, double tolerance, bool masks_shared = false,
                   const Expected* expected = nullptr, bool run_again = true);
 
-/// Checks values only (after timing).
+/// The largest relative error, as `Correctness::max_rel`; infinite if results are not comparable.
 double max_relative_error(const Tensors& got, const Tensors& expected);
 
 }  // namespace wide

@@ -31,9 +31,9 @@ struct CompileOptions {
   bool keep_text = false;
   bool tune = true;  // measure strategies, layouts and the number of ranges; false: guess
   std::shared_ptr<const SizeChoices> like = {};  // choices for another input size, to be reused
-  double autotune_s = 5;  // mode max-autotune: seconds of measuring beyond mode default's
+  double autotune_s = 5;  // mode max-autotune: starts nothing new after these seconds
   /// A strategy whose call takes longer than this is timed with all models at once and with one at
-  /// a time, but not with every number of ranges between; 0: with every number.
+  /// a time, but not with numbers of ranges between; 0: no such limit.
   double far_off_ns = 0;
 };
 

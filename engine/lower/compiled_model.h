@@ -38,7 +38,7 @@ class CompiledModel {
   /// A call for timing, on the same inputs each time, whose results the next call may overwrite. It
   /// refers to this model.
   virtual std::function<Tensors()> repeated(const Tensors& inputs, const FedBack& back);
-  /// Holds these inputs in place of those of the last call or of compiling, whose memory may go.
+  /// Keeps these inputs and releases those of the last call or of compiling.
   virtual void hold(const Tensors& /*inputs*/) {}
   /// New weights (all non-input tensors in the network's order); folding and packing run again.
   virtual void set_weights(const Tensors& weights) = 0;

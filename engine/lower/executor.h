@@ -10,8 +10,8 @@
 
 namespace wide {
 
-/// Program(n) for the sizes of range that an executor uses, widened and passed through the passes
-/// once each.
+/// Program(n) for ranges of n models, after widening and the passes; an executor makes one for each
+/// length of its ranges.
 struct RangeProgram {
   WideProgram wide;
   std::vector<PassRecord> passes;

@@ -25,9 +25,9 @@ class GradientModel {
   /// `bound`: the network's tensors, `[N, ...]` or shared.
   Forward forward(const Tensors& bound);
   /// Gradients of the tensors that `of()` lists, each with its tensor's sizes; undefined where no
-  /// output depends on the tensor. Only those of `bound` and `outputs` are needed that `reads`
-  /// names. What is saved becomes gradients; what of it others hold too is copied first. An
-  /// undefined cotangent stands for zeros.
+  /// output with a defined cotangent depends on it. Only those of `bound` and `outputs` are needed
+  /// that `reads` names. Writes gradients into the tensors of `saved`, or into copies if others
+  /// hold them. An undefined cotangent stands for zeros.
   Tensors backward(const Tensors& bound, const Tensors& outputs, Tensors saved,
                    const Tensors& cotangents);
 
@@ -35,6 +35,7 @@ class GradientModel {
   /// By output: whether its cotangent may be defined.
   bool takes(size_t output) const { return what_->cotangents()[output] >= 0; }
   const std::vector<bool>& differentiable() const { return differentiable_; }  // by output
+  const std::vector<bool>& attached() const { return what_->attached(); }      // by update
   const std::vector<bool>& reads() const { return reads_; }                    // by bound tensor
   const std::vector<bool>& reads_output() const { return reads_output_; }      // by output
   int64_t saved_bytes() const { return saved_bytes_; }  // saved by a forward pass beside outputs

@@ -5,7 +5,8 @@ namespace wide {
 
 /// Runs the executor's ranges of models, as items: calls `work(thread, item)` for each in [0,
 /// items), once, on up to `threads` threads of ATen's OpenMP pool; with several, operators inside
-/// run single-threaded. Items are handed out in order. Rethrows the first exception.
+/// run single-threaded. Each thread begins
+/// with a contiguous share of the items, then helps others. Rethrows the first exception.
 void run_parallel(int threads, int items, const std::function<void(int thread, int item)>& work);
 
 /// Runs `work` on this thread alone: operators are single-threaded, as inside `run_parallel`, and

@@ -25,7 +25,7 @@ struct PackedModules {
   std::vector<bool> shared;
 };
 /// Packs the tensors of modules; with `share`, tensors that are equal in all are stored once.
-/// Throws Error if there is no module, or tensors' names differ.
+/// Throws Error if there is no module, or names, sizes or dtypes differ.
 PackedModules pack_modules(const std::vector<Module>& models, bool share);
 
 }  // namespace wide

@@ -29,7 +29,7 @@ std::unique_ptr<CompiledModel> reduced(std::unique_ptr<CompiledModel> model, Red
 
 /// The error of reduced outputs against the reduction of `expected` (`[N, ...]`, float64), relative
 /// to the largest expected value before reduction. For votes 0 or 1; a vote is not compared if a
-/// model's best two classes differ by less than `tolerance`, relative to that value.
+/// model's best two classes differ by at most twice `tolerance`, relative to that value.
 double reduced_error(Reduce reduce, const Tensors& got, const Tensors& expected, double tolerance);
 
 }  // namespace wide

@@ -4,7 +4,8 @@ namespace wide {
 
 // Two switches of LibTorch are global to the process. Each is off while an object of its class
 // exists in any thread: the first one turns it off, the last one restores it. Other threads run
-// without it meanwhile, which changes only rounding and times.
+// without it meanwhile: oneDNN changes only their rounding and times, but a vmap of theirs that
+// needs the fallback throws.
 
 /// oneDNN kernels behind ATen's own operators.
 class OneDnnOff {

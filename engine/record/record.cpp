@@ -112,6 +112,9 @@ struct Recording : c10::DebugInfoBase {
   }
 };
 
+/// Of this thread's last recording.
+thread_local std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> last_results;
+
 Recording* current() { return static_cast<Recording*>(c10::ThreadLocalDebugInfo::get(kInfo)); }
 
 Tensor plain(const Tensor& t) {
@@ -192,8 +195,9 @@ bool is_sparse(const Tensor& t) {
 /// Refuses sparse results, whose number of elements depends on data.
 void refuse_sparse_result(Recording& r, const std::string& op, const Tensor& t) {
   if (!is_sparse(t)) return;
-  refuse(r, fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()", op,
-                        c10::str(t.layout())));
+  refuse(r, fmt::format("[{}] result: got the layout {}, expected strided; try sparse=False of an "
+                        "embedding, or to_dense()",
+                        op, c10::str(t.layout())));
 }
 
 /// Collects the storages of tensors with strides.
@@ -456,7 +460,7 @@ void note_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
   r->untracked.note_view(op, first, *stack);
 }
 
-/// A node's module: the common prefix of its parameters' names; without any, its producers' module.
+/// A node's module: the prefix of the name of the first of its parameters or buffers that has one.
 void name_modules(Program& program) {
   for (Node& node : program.nodes) {
     if (!node.origin.module.empty()) continue;
@@ -517,6 +521,11 @@ std::string first_recorded(size_t nodes,
   return "";
 }
 
+bool recorded_are_held() {
+  return std::any_of(last_results.begin(), last_results.end(),
+                     [](const auto& result) { return !result.expired(); });
+}
+
 Program record(const std::vector<Binding>& bindings,
                const std::function<Tensors(const Tensors&)>& function, int64_t n) {
   if (recording())
@@ -568,6 +577,7 @@ Program record(const std::vector<Binding>& bindings,
     if (r->refusal) throw Error(*r->refusal);
     throw;
   }
+  last_results = std::move(r->weak);
   Program program = std::move(r->program);
   for (const Node& node : program.nodes) {  // wide: depends on a wide value, or is random
     bool wide = n > 0 && node.is_random();

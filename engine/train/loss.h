@@ -21,7 +21,7 @@ struct Loss {
   /// For cross_entropy and nll: a weight for each class, [C], or [N, C].
   Tensor weight;
   /// For bce_with_logits: a weight of positive targets, as PyTorch broadcasts it to one model's
-  /// output ([] or [C]), or the same with N before it.
+  /// output ([] or [C]), or one for each model: [N, 1] or [N, C].
   Tensor pos_weight;
   double delta = 1;  // for huber
 

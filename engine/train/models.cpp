@@ -197,12 +197,19 @@ void TrainedModels::check_conflicts(int64_t model) const {
          optimizer_->name, model, why);
 }
 
+void TrainedModels::check_model(int64_t model) const {
+  if (model < 0 || model >= n_)
+    fail("[train] model: got {}, expected 0 to {}; try one of running()", model, n_ - 1);
+}
+
 double TrainedModels::hyper(const std::string& name, int64_t model) const {
+  check_model(model);
   return hyper_.at(checked(name))[static_cast<size_t>(model)];
 }
 
 void TrainedModels::set_hyper(const std::string& name, int64_t model, double value) {
   checked(name);
+  check_model(model);
   check_value(name, value);
   double& now = hyper_[name][static_cast<size_t>(model)];
   const double before = now;
@@ -364,8 +371,7 @@ void TrainedModels::set_running(std::vector<int64_t> running) {
 }
 
 void TrainedModels::stop(int64_t model) {
-  if (model < 0 || model >= n_)
-    fail("[train] model: got {}, expected 0 to {}; try one of running()", model, n_ - 1);
+  check_model(model);
   const auto at = std::find(running_.begin(), running_.end(), model);
   if (at == running_.end()) return;
   const auto from = static_cast<int64_t>(at - running_.begin());

@@ -84,6 +84,7 @@ class TrainedModels {
   void run_all_in_order();
   Tensor weight_from(const std::map<std::string, Tensor>& weights, size_t k) const;
   const std::string& checked(const std::string& name) const;
+  void check_model(int64_t model) const;
   void check_value(const std::string& name, double value) const;
   void check_conflicts(int64_t model) const;
   std::vector<int64_t> slots_by_model() const;

@@ -63,7 +63,8 @@ struct TrainerOptions {
   bool exact = false;
   int threads = 0;               // 0: as many as LibTorch uses
   int64_t models_at_a_time = 0;  // per range; 0: measured
-  bool tune = true;              // measure strategies and ranges; false: guess
+  /// Measure strategies and ranges; false: guess. A `memory_limit` has ranges measured anyway.
+  bool tune = true;
   /// Strategies and ranges of an earlier trainer of the same network, from its `plan()`.
   std::string plan;
   /// Limit in bytes for activations and gradients of models that run at the same time; 0: none. To
@@ -72,7 +73,7 @@ struct TrainerOptions {
   int64_t memory_limit = 0;
   /// Device of models, data and steps: the CPU, or an available device (engine/device.h). On a
   /// device all running models are computed at once, by each layer's first strategy; `exact`,
-  /// `models_at_a_time` and `memory_limit` are refused.
+  /// `models_at_a_time`, `memory_limit` and optimisers without `step_tensors` are refused.
   c10::Device device = c10::kCPU;
 };
 
@@ -153,7 +154,8 @@ class Trainer {
  public:
   /// `start` by the names of the network's parameters and buffers. Throws Error for a tensor that
   /// is missing, has wrong sizes or no N; an unknown loss, optimiser, hyperparameter or frozen
-  /// name; a value out of range; different numbers of models.
+  /// name; a value out of range; different numbers of models or seeds; nothing to train; a wrong
+  /// schedule or plan; an unavailable device (exit code 6).
   Trainer(Forms forms, std::vector<InputForm> inputs, std::map<std::string, StartTensor> start,
           TrainerOptions options);
   Trainer(Trainer&&) noexcept;
@@ -185,7 +187,8 @@ class Trainer {
   const std::vector<int64_t>& running() const;  // models, ascending
   /// A model's value of a hyperparameter of the optimiser or the trainer.
   double hyperparameter(const std::string& name, int64_t model) const;
-  /// Sets a value from the next step on, without recording again.
+  /// Sets a value from the next step on, without recording again, except for the first
+  /// label_smoothing. Throws Error for an unknown name, or a value out of range or in conflict.
   void set_hyperparameter(const std::string& name, int64_t model, double value);
   /// Stops a model: it keeps its weights and costs no more time. Stopping it again does nothing.
   void stop(int64_t model);
@@ -205,11 +208,11 @@ class Trainer {
   /// missing or unknown or sizes differ.
   void set_weights(const std::map<std::string, Tensor>& weights);
   TrainerState state() const;
-  /// Throws Error if names or sizes are not those of this trainer.
+  /// Throws Error if names or sizes are not those of this trainer, which is then not usable.
   void load_state(const TrainerState& state);
   /// Strategies, ranges and threads as text, for `TrainerOptions::plan` of a later trainer.
   std::string plan() const;
-  /// `range_bytes` is for the largest step so far; 0 before the first.
+  /// `range_bytes` is for the largest step or evaluation so far; 0 before the first.
   TrainerMemory memory() const;
   /// Number of recordings so far: constant over steps with known batch sizes.
   int64_t recordings() const;

@@ -409,9 +409,18 @@ TrainedModels::Made Trainer::Impl::made(const PlannedSize& p, const Tensors& res
   return made;
 }
 
-void Trainer::Impl::run_step(const Batch& batch, const Visit& visit) {
+void Trainer::Impl::need_models() const {
   if (models.running().empty())
     fail("[train] models: got none that runs, expected one at least; try before all are stopped");
+}
+
+void Trainer::Impl::prepare(const Batch& batch) {
+  need_models();
+  plan(read(batch, true), true);
+}
+
+void Trainer::Impl::run_step(const Batch& batch, const Visit& visit) {
+  need_models();
   const Call call = read(batch, true);
   PlannedSize& p = plan(call, true);
   run(p, *p.executor, call, [&](const RangeAt& at) {
@@ -464,6 +473,7 @@ StepCheck Trainer::Impl::check_steps(
 }
 
 StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
+  need_models();
   const Call call = read(batch, true);
   return check_steps(
       plan(call, true), call, count,
@@ -475,8 +485,7 @@ StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
 }
 
 Tensors Trainer::Impl::run_evaluation(const Batch& batch) {
-  if (models.running().empty())
-    fail("[train] models: got none that runs, expected one at least; try before all are stopped");
+  need_models();
   const Call call = read(batch, false);
   PlannedSize& p = plan(call, false);
   const auto count = static_cast<int64_t>(models.running().size());

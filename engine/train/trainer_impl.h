@@ -42,9 +42,11 @@ struct Trainer::Impl {
 
   /// Called with each model's results of a step, by slot, from several threads.
   using Visit = std::function<void(int64_t slot, double loss, const TrainedModels::Made& made)>;
+  /// Throws Error if all models are stopped.
+  void need_models() const;
   void run_step(const Batch& batch, const Visit& visit);
   Tensors run_evaluation(const Batch& batch);
-  void prepare(const Batch& batch) { plan(read(batch, true), true); }
+  void prepare(const Batch& batch);
   StepCheck check(const Batch& batch, int64_t count);
   /// Checks steps of up to `count` running models. `run`: loss and gradients of the models of
   /// these slots, each by its slot. `again`: of one model, with other values of its trained

@@ -41,6 +41,18 @@ std::vector<size_t> places_of(const Network& network) {
   return places;
 }
 
+/// Whether both make the same calls with the same constants.
+bool computes_the_same(const Program& a, const Program& b) {
+  if (a.text() != b.text()) return false;
+  for (size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
+    const Tensor &own = a.values[i].constant, &other = b.values[i].constant;
+    if (own.defined() != other.defined()) return false;
+    if (own.defined() && (own.scalar_type() != other.scalar_type() || !at::equal(own, other)))
+      return false;
+  }
+  return true;
+}
+
 /// While it exists, compiling does not affect the caller's program: the random state is kept, the
 /// caller's saved-tensor hooks are off, and operators use the model's number of threads (0: the
 /// caller's).
@@ -299,6 +311,11 @@ Tensors WideModel::Impl::arguments(const Signature& s, const Tensors& inputs) co
   return all;
 }
 
+bool WideModel::Impl::reads(const Signature& s, size_t weight) const {
+  const Program& program = s.for_gradients ? *s.for_gradients : s.single;
+  return program.uses()[program.bound[s.network.indices(false)[weight]]] > 0;
+}
+
 Tensors WideModel::Impl::run(const Tensors& inputs,
                              std::vector<std::pair<size_t, Tensor>>* changed) {
   const at::NoGradGuard no_grad;
@@ -329,25 +346,43 @@ void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
 void WideModel::Impl::record_for_gradients(Signature& s, const Ensemble& e) {
   if (s.for_gradients) return;
   s.for_gradients = record_single(s.network, e, /*grad=*/true);
-  for (const Update& u : s.for_gradients->updates)
-    if (std::find(s.changed.begin(), s.changed.end(), s.for_gradients->bound_at(u.target)) ==
-        s.changed.end())
-      throw Unsupported(reason("backward", s.for_gradients->value(u.target).name,
-                               "a change in grad mode alone", "the same in both modes",
-                               "torch.no_grad()"));
 }
 
 bool WideModel::Impl::branches_on_gradients(Signature& s) {
   if (s.branches) return *s.branches;
-  s.branches = false;
+  bool branches = false;
   try {
     const Apart apart(options.threads);
     const CastStateGuard casts(s.casts);
     record_for_gradients(s, ensemble(s.network, s.inputs));
-    s.branches = s.for_gradients->text() != s.single.text();
+    branches = !computes_the_same(*s.for_gradients, s.single);
   } catch (const std::exception&) {  // a backward pass says why there are no gradients
   }
-  return *s.branches;
+  if (s.for_gradients)
+    for (const Update& u : s.for_gradients->updates)
+      if (std::find(s.changed.begin(), s.changed.end(), s.for_gradients->bound_at(u.target)) ==
+          s.changed.end())
+        fail(
+            "[forward] {}: got a change in grad mode alone, expected the same in both modes; try a "
+            "branch on self.training",
+            s.for_gradients->value(u.target).name);
+  s.branches = branches;
+  return branches;
+}
+
+std::vector<bool> WideModel::Impl::differentiable(Signature& s, const std::vector<bool>& of) const {
+  if (!s.for_gradients) return {};
+  if (s.differentiable.first != of) {
+    const std::vector<size_t> places = places_of(s.network);
+    std::vector<size_t> wanted;
+    for (size_t k = 0; k < of.size(); ++k)
+      if (of[k]) wanted.push_back(places[k]);
+    std::vector<bool> any;
+    for (const std::vector<bool>& own : dependences(*s.for_gradients, wanted))
+      any.push_back(std::find(own.begin(), own.end(), true) != own.end());
+    s.differentiable = {of, any};
+  }
+  return s.differentiable.second;
 }
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
@@ -397,8 +432,9 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
   made.places = places_of(s.network);
   made.weights = weights;
   of.resize(made.places.size(), false);
-  made.repeatable = !s.network.random && s.changed.empty();
-  if (!at_once && made.repeatable && !branches_on_gradients(s)) {
+  made.repeatable = !branches_on_gradients(s) && !s.network.random && s.changed.empty();
+  if (!at_once && made.repeatable) {
+    made.differentiable = differentiable(s, of);
     made.outputs = run(inputs, &made.changed);
     return made;
   }
@@ -416,6 +452,14 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
   GradientModel::Forward forward = made.gradients->forward(bound);
   made.outputs = std::move(forward.outputs);
   made.saved = std::move(forward.saved);
+  made.differentiable = made.gradients->differentiable();
+  for (size_t k = 0; k < s.for_gradients->updates.size(); ++k) {
+    if (!made.gradients->attached()[k]) continue;
+    const size_t at = s.for_gradients->bound_at(s.for_gradients->updates[k].target);
+    const auto place = std::find(made.places.begin(), made.places.end(), at) - made.places.begin();
+    if (static_cast<size_t>(place) >= inputs.size())
+      made.attached.push_back(static_cast<size_t>(place) - inputs.size());
+  }
   keep_updates(s, *s.for_gradients, forward.updates, &made.changed);
   return made;
 }

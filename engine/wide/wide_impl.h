@@ -22,6 +22,8 @@ struct Signature {
   int64_t weights = 0;                   // version of the weights it has
   std::optional<Program> for_gradients;  // Program(1) recorded with `grad`
   std::optional<bool> branches;          // `branches_on_gradients`, once known
+  /// The tensors that got gradients in the last call, and which outputs depend on them.
+  std::pair<std::vector<bool>, std::vector<bool>> differentiable = {};
   /// By the tensors that get gradients and the outputs that have cotangents (empty: all).
   std::map<std::pair<std::vector<bool>, std::vector<bool>>, std::shared_ptr<GradientModel>>
       gradients;
@@ -50,6 +52,8 @@ struct WideModel::Impl {
                                    const std::vector<bool>& outputs, bool at_once);
   std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of,
                                            const std::vector<bool>& outputs);
+  /// Whether forward reads this weight.
+  bool reads(const Signature& s, size_t weight) const;
   /// Uses the caller's weights from here on; empty: those of the last call.
   void take_weights(const Tensors& given);
   /// The program for inputs of these sizes, compiled if needed, with the current weights.
@@ -76,13 +80,14 @@ struct WideModel::Impl {
   void compile_model(Signature& s);
   /// Keeps these inputs, not copied, as the last ones.
   void hold(Signature& s, const Tensors& inputs);
-  /// Records Program(1) in grad mode. Throws Unsupported where it changes other tensors than
-  /// without.
+  /// Records Program(1) in grad mode.
   void record_for_gradients(Signature& s, const Ensemble& e);
-  /// Whether forward calls other operators in grad mode, as a branch on torch.is_grad_enabled()
+  /// Whether forward computes something else in grad mode, as a branch on torch.is_grad_enabled()
   /// makes it do: then a forward pass that needs gradients may not run the program recorded
-  /// without.
+  /// without. Throws Error if forward changes a tensor in grad mode alone.
   bool branches_on_gradients(Signature& s);
+  /// By output: whether a gradient flows from it to any of these tensors; empty: not known.
+  std::vector<bool> differentiable(Signature& s, const std::vector<bool>& of) const;
   /// Another size with the same calls, not far larger or smaller; nullptr: none.
   const Signature* like(const Signature& s, bool gradients) const;
   std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of,

@@ -8,6 +8,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/program/written_over.h"
 
 namespace wide {
 
@@ -36,7 +37,8 @@ auto with_reason(const std::string& thing, const Call& call) {
 
 bool is_real(const Value& v) { return at::isFloatingType(v.dtype) || at::isComplexType(v.dtype); }
 
-/// By output, then by `of`: whether calls on real numbers lead from the tensor to the output.
+}  // namespace
+
 std::vector<std::vector<bool>> dependences(const Program& program, const std::vector<size_t>& of) {
   std::vector<std::vector<bool>> all;
   for (const ValueId output : program.outputs) {
@@ -47,16 +49,17 @@ std::vector<std::vector<bool>> dependences(const Program& program, const std::ve
       bool on_the_way = false;
       for_each_value(node.results, [&](ValueId id) { on_the_way = on_the_way || leads[id]; });
       if (!on_the_way) continue;
-      for_each_value(node.arguments,
-                     [&](ValueId id) { leads[id] = leads[id] || is_real(program.value(id)); });
+      const auto lead = [&](ValueId id) { leads[id] = leads[id] || is_real(program.value(id)); };
+      if (is_untracked_write(node.op, node.grad))
+        lead(node.arguments[0].values[0]);
+      else if (node.grad && node.name() != "aten::detach")
+        for_each_value(node.arguments, lead);
     }
     std::vector<bool>& own = all.emplace_back();
     for (const size_t i : of) own.push_back(leads[program.bound[i]]);
   }
   return all;
 }
-
-}  // namespace
 
 Tensors gradients_of(const Tensors& outputs, const Tensors& of, const Tensors& cotangents) {
   return torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
@@ -90,6 +93,7 @@ ForwardAndBack forward_and_back(
     result.reached.push_back(result.gradients[k].defined());
     if (!result.reached[k]) result.gradients[k] = at::zeros_like(leaves[k]);
   }
+  for (const WideValue& v : result.made) result.attached.push_back(v.tensor.requires_grad());
   for (WideValue& v : result.made) v.tensor = v.tensor.detach();
   for (Tensor& t : result.gradients) t = t.detach();
   return result;
@@ -191,6 +195,12 @@ std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<Wide
         return with_reason(thing_,
                            [&] { return evaluate_wide(single_, n, values, options, coverage); });
       });
+  attached_.clear();
+  for (size_t k = 0; k < single_.updates.size(); ++k) {
+    const size_t target = single_.bound_at(single_.updates[k].target);
+    attached_.push_back(pass.attached[cotangents_.size() + k] &&
+                        std::find(of_.begin(), of_.end(), target) == of_.end());
+  }
   differentiable_ = pass.differentiable;
   for (size_t k = 0; k < cotangents_.size(); ++k)
     if (from_ == Cotangents::bound && cotangents_[k] < 0)

@@ -15,6 +15,7 @@ Tensors gradients_of(const Tensors& outputs, const Tensors& of, const Tensors& c
 struct ForwardAndBack {
   std::vector<WideValue> made;       // results of the forward pass, detached
   std::vector<bool> differentiable;  // by cotangent: its output depends on `of`
+  std::vector<bool> attached;        // by `made`: has a gradient history
   Tensors gradients;                 // by `of`; zeros if no output depends on it
   std::vector<bool> reached;         // by `of`: whether an output depends on it
 };
@@ -44,6 +45,10 @@ struct StepBytes {
   int64_t of(int64_t n) const { return std::max(n * saved + working, n * results); }
 };
 
+/// By output of a program recorded with `grad`, then by `of`, indices of bound tensors: whether a
+/// gradient flows from the output to the tensor.
+std::vector<std::vector<bool>> dependences(const Program& program, const std::vector<size_t>& of);
+
 /// A network's forward pass together with its gradients, recorded as one program. Its inputs are
 /// the network's tensors, then, for `Cotangents::bound`, a cotangent for each floating output; it
 /// returns the outputs, the gradients for `of`, then the updates.
@@ -59,8 +64,8 @@ class WithGradients {
   const Program& form() const { return form_; }
   const std::vector<size_t>& of() const { return of_; }
   size_t outputs() const { return single_.outputs.size(); }
-  /// By output: index of its cotangent among the bound tensors; -1 for integers and
-  /// `Cotangents::ones`.
+  /// By output: index of its cotangent among the bound tensors; -1 for integers,
+  /// `Cotangents::ones`, and outputs that may have none.
   const std::vector<int64_t>& cotangents() const { return cotangents_; }
 
   /// `evaluate_wide` of the whole. The gradient for a tensor that all models share is the sum over
@@ -78,7 +83,10 @@ class WithGradients {
   /// any output depends on it.
   const std::vector<bool>& differentiable() const { return differentiable_; }
   const std::vector<bool>& reached() const { return reached_; }
-  /// Whether calls on real numbers lead from `of()[k]` to the output.
+  /// For the last evaluation, by update: whether the new value has a gradient history, its target
+  /// not being one of `of`.
+  const std::vector<bool>& attached() const { return attached_; }
+  /// Whether a gradient flows from the output to `of()[k]`.
   bool depends(size_t output, size_t k) const { return depends_[output][k]; }
 
  private:
@@ -91,7 +99,7 @@ class WithGradients {
   Cotangents from_;
   std::vector<int64_t> cotangents_;
   std::vector<std::vector<bool>> depends_;  // by output, then by `of`
-  std::vector<bool> differentiable_, reached_;
+  std::vector<bool> differentiable_, reached_, attached_;
 };
 
 }  // namespace wide

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "app/python/bindings/carried.h"
 #include "app/python/bindings/gradients.h"
 #include "engine/compile.h"
 
@@ -83,6 +84,8 @@ std::pair<wide::Tensors, Changed> Core::run(const wide::Tensors& inputs,
   }
   with(
       [&](wide::WideModel& model) { results.first = model.run(inputs, weights, &results.second); });
+  for (const auto& [k, value] : results.second)
+    if (k < weights.size()) carried().set(weights[k], false);
   return results;
 }
 

@@ -3,12 +3,14 @@
 #include <ATen/LegacyBatchedTensorImpl.h>
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
 #include <string_view>
 
+#include "app/python/bindings/carried.h"
 #include "engine/error.h"
 #include "engine/lower/gradient_model.h"
 
@@ -56,6 +58,20 @@ void refuse(wide::Tensors& outputs, const wide::Tensors& of, const std::string& 
       node->add_next_edge(torch::autograd::impl::gradient_edge(t));
   hang(outputs, node);
 }
+
+/// Turns the search for anomalies off, which would read values while gradients are recorded.
+/// Autograd's engine still looks at the gradients that the node returns.
+class NoAnomalyMode {
+ public:
+  NoAnomalyMode() { Mode::set_enabled(false, checks_); }
+  ~NoAnomalyMode() { Mode::set_enabled(on_, checks_); }
+  NoAnomalyMode(const NoAnomalyMode&) = delete;
+  NoAnomalyMode& operator=(const NoAnomalyMode&) = delete;
+
+ private:
+  using Mode = torch::autograd::AnomalyMode;
+  const bool on_ = Mode::is_enabled(), checks_ = Mode::should_check_nan();
+};
 
 /// The node of autograd that computes a call's backward pass.
 struct WideBackward : Node {
@@ -125,6 +141,7 @@ struct WideBackward : Node {
   wide::Tensors computed(const wide::Tensors& given, const wide::Tensors& made,
                          const wide::Tensors& cotangents, bool again,
                          const std::vector<bool>& used) {
+    const NoAnomalyMode recorded_as_it_is;
     try {
       wide::Tensors at_place(places.size()), kept = made;
       for (size_t k = 0; k < places.size(); ++k) at_place[places[k]] = given[k];
@@ -171,6 +188,22 @@ bool save_at_once(const CoreState& core) {
   return core.differentiated || !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
+/// Has a backward pass of this call refused if it reads a buffer that an earlier call wrote
+/// together with its gradient history; notes those that this call writes.
+void refuse_carried(const wide::WideModel& model, const wide::Tensors& weights,
+                    wide::Differentiable* made) {
+  for (size_t k = 0; k < weights.size() && made->refusal.empty(); ++k)
+    if (!weights[k].requires_grad() && carried().holds(weights[k]) && model.reads(k))
+      made->refusal = fmt::format(
+          "[backward] {}: got a value of an earlier call with its gradient, expected one without, "
+          "as gradients do not pass from call to call; try detach() where forward assigns it, or "
+          "an input and an output",
+          model.weight_names()[k]);
+  for (const auto& [k, value] : made->changed)
+    if (k < weights.size())
+      carried().set(weights[k], std::ranges::find(made->attached, k) != made->attached.end());
+}
+
 }  // namespace
 
 wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wide::Tensors& inputs,
@@ -193,7 +226,9 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
           "[backward] tensor: got one made in inference mode, expected an ordinary one; try a "
           "clone of it outside";
     } else {
+      const NoAnomalyMode recorded_as_it_is;
       made = core->model.run_for_gradients(inputs, weights, of, core->used, save_at_once(*core));
+      refuse_carried(core->model, weights, &made);
     }
   }
   *changed = std::move(made.changed);
@@ -208,7 +243,7 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   const std::shared_ptr<WideBackward> node(new WideBackward, torch::autograd::deleteNode);
   for (size_t k = 0; k < all.size(); ++k)
     if (of[k]) node->add_next_edge(torch::autograd::impl::gradient_edge(all[k]));
-  hang(outputs, node, made.gradients ? &made.gradients->differentiable() : nullptr);
+  hang(outputs, node, made.differentiable.empty() ? nullptr : &made.differentiable);
   node->core = core;
   node->of = std::move(of);
   node->places = std::move(made.places);

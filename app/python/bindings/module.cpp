@@ -169,6 +169,7 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("updates", &Recorded::updates)
       .def_readonly("random", &Recorded::random);
   m.def("record", &record);
+  m.def("recorded_are_held", &wide::recorded_are_held);
   m.def("targets", &targets);
   m.def("optimizers", &optimizer_table);
   m.def("cross_entropy", &cross_entropy);

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 import inspect
 import random
 import sys
@@ -171,6 +172,8 @@ class Replaced:
 
 
 _numpy, _data, _hook, _needs = torch.Tensor.numpy, torch.Tensor.data, torch.Tensor.register_hook, torch.Tensor.requires_grad
+_leaf, _node = torch.Tensor.is_leaf, torch.Tensor.grad_fn
+_a_node = torch.ones((), requires_grad=True).clone().grad_fn
 # What every torch.autograd.Function.apply calls, one that was bound before the recording too: as an attribute bound to no class.
 _apply = torch._C._FunctionBase.__dict__["apply"]
 _here = threading.local()
@@ -218,10 +221,24 @@ def _hooked(tensor, hook):
 
 
 def _needs_gradient(tensor):
-    """In grad mode: recorded tensors seem not to, but PyTorch's would, as they depend on parameters. Inputs are as they are."""
+    """In grad mode: recorded tensors seem not to, but PyTorch's would, as they depend on parameters. Inputs and buffers are as
+    they are."""
     return _needs.__get__(tensor) or (
         torch.is_grad_enabled() and torch._is_functional_tensor(tensor) and tensor.is_floating_point()
         and id(tensor) not in getattr(_here, "inputs", ()))
+
+
+def _made_with_gradient(tensor):
+    return torch._is_functional_tensor(tensor) and not isinstance(tensor, torch.nn.Parameter) and _needs_gradient(tensor)
+
+
+def _is_leaf(tensor):
+    return not _made_with_gradient(tensor) and _leaf.__get__(tensor)
+
+
+def _graph_node(tensor):
+    """For recorded tensors some node where PyTorch's tensor would have one: code asks whether it is None."""
+    return _a_node if _made_with_gradient(tensor) else _node.__get__(tensor)
 
 
 # Recorded tensors, which have no memory, refuse to become NumPy arrays.
@@ -230,7 +247,8 @@ _other_data = Replaced({(torch.Tensor, "data"): property(_detached, _assigned, _
 # Forward refuses what gives gradients by code of its own, which a recording of PyTorch's operators does not see.
 plain_gradients = Replaced({
     (torch.autograd.function._SingleLevelFunction, "apply"): classmethod(_applied), (torch.Tensor, "register_hook"): _hooked,
-    (torch.Tensor, "requires_grad"): property(_needs_gradient, _needs.__set__)})
+    (torch.Tensor, "requires_grad"): property(_needs_gradient, _needs.__set__), (torch.Tensor, "is_leaf"): property(_is_leaf),
+    (torch.Tensor, "grad_fn"): property(_graph_node)})
 
 
 @contextlib.contextmanager
@@ -285,7 +303,7 @@ class Recorder:
 
     def __call__(self, tensors):
         self.place, self.cause = "", ""
-        _here.inputs = {id(t) for t in tensors}
+        _here.inputs = {id(t) for t in (*tensors, *self.model.buffers())}
         args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         buffers = {module: dict(module._buffers) for module in self.model.modules()}
@@ -336,9 +354,8 @@ class Recorder:
                 changed.append((own, now))
         if changed:  # results and other buffers may share the memory written below
             results.tensors = [t.clone() for t in results.tensors]
-            with torch.no_grad():
-                for own, value in [(own, now.clone()) for own, now in changed]:
-                    own.copy_(value)
+            for own, value in [(own, now.clone()) for own, now in changed]:
+                own.copy_(value)
         return results
 
     def _left_behind(self, before):
@@ -432,6 +449,11 @@ def see(model, slots, form, seed=1):
         except Error as error:
             if exporting or "data-dependent" not in str(error):
                 raise
+    if _core.recorded_are_held():
+        gc.collect()  # frees what is in cycles alone
+    if _core.recorded_are_held():
+        fail("forward", "tensor", "one that forward keeps outside of the model, as in a list or by a hook", "one that it returns",
+             "returning it")
     for name in seen.updates:
         if name in recorder.names:
             fail("forward", f"input {name}", "a change in place", "an input left as it is", f"{name} = {name}.clone()")

@@ -23,8 +23,9 @@ bool draws_random_numbers(const Program& program) {
 /// Numbers of ranges worth trying: one model each, then fewer and longer ranges down to one for
 /// each thread, then all models at once. This order lets short calls rule out longer ones untimed.
 std::vector<int> candidates(const Program& single, int n, const RangeOptions& options) {
+  if (n == 1 || draws_random_numbers(single)) return {1};
   if (options.asked > 0) return {std::min(options.asked, n)};
-  if (!options.split || n == 1 || draws_random_numbers(single)) return {1};
+  if (!options.split) return {1};
   if (!options.measure && !options.share_of_memory) return {std::min(n, options.threads)};
   std::vector<int> numbers;
   if (options.threads == 1 || (options.all_at_once && options.measure)) numbers.push_back(1);

@@ -9,7 +9,7 @@ struct RangeOptions {
   bool split = true;    // false: all models at once
   bool measure = true;  // false: one range for each thread, or more if those do not fit
   /// If a call with one model at a time takes longer than this, only that and all models at once
-  /// are timed; 0: every number.
+  /// are timed; 0: no such limit.
   double far_off_ns = 0;
   bool every = false;  // times also numbers that shorter calls would rule out
   /// Whether one range, whose operators use all threads, is tried too.
@@ -28,8 +28,8 @@ using MakeExecutor = std::function<std::unique_ptr<Executor>(int ranges)>;
 /// Makes a function that calls an executor once, for timing.
 using CallOf = std::function<std::function<void()>(Executor& executor)>;
 
-/// The executor of `n` models with the number of ranges that is fastest. Ranges that need up to
-/// twice the memory allowed are taken where they are faster by more than they need too much.
+/// The executor of `n` models with the number of ranges that is fastest. Ranges that need
+/// more memory than allowed, up to twice as much, count as slower by that factor.
 /// Unmeasured, the longest ranges that fit are taken. Networks that draw random numbers are never
 /// split, since that would change the order of their draws.
 std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,

@@ -3,8 +3,8 @@
 
 namespace wide {
 
-/// For an operator whose result's shape or value depends on data: if only some of its arguments
-/// decide, or LibTorch does not tag it.
+/// The arguments on whose data the shape or value of an operator's result depends: registered where
+/// these are not all arguments, or where LibTorch does not tag the operator.
 struct DataDependence {
   std::string op;  // with its overload, as in Node::name
   std::vector<ValueId> (*deciding)(const Program& program, const Node& node);

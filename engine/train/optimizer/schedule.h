@@ -21,7 +21,8 @@ struct Schedule {
   int64_t warmup = 0;
   int64_t steps = 0;  // of the whole run; cosine, linear and onecycle need it
 
-  /// The factor at step `t`; beyond the last step that of the last one.
+  /// The factor at step `t`; from t = `steps` on, cosine stays at `floor`, linear
+  /// at 0 and onecycle at its last factor.
   double factor(int64_t t) const;
   /// Throws Error: unknown name, a number out of its range, warmup not below the steps.
   void check() const;

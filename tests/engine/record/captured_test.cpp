@@ -105,7 +105,7 @@ TEST(Record, RefusesSparseResults) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
                  "[aten::_to_sparse] result: got the layout Sparse, expected strided; try "
-                 "to_dense()");
+                 "sparse=False of an embedding, or to_dense()");
   }
 }
 
