@@ -1,6 +1,6 @@
 """Losses and gradient clipping for each model separately."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -71,18 +71,23 @@ def _quickly(loss, args, kwargs):
     return each.view(out.shape[0], -1).sum(1) / counted
 
 
-def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0) -> torch.Tensor:
+def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0, *,
+                    params: torch.Tensor | Iterable[torch.Tensor] | None = None) -> torch.Tensor:
     """torch.nn.utils.clip_grad_norm_ for each model by its own gradient norm. `max_norm`: one number, or one per model.
-    Returns the norms, `[N]`."""
+    `params`: some of the parameters, in place of all. Returns the norms, `[N]`."""
     if not isinstance(wide, WideModule):
         fail("clip_grad_norm_", "module", type(wide).__name__, "a wide module", "torch.nn.utils.clip_grad_norm_")
-    shared = {id(p) for p, one in zip(wide._weights(), wide._shared) if one}
+    names, shared = {id(p): name for name, p in wide.named_parameters()}, {id(p) for p in wide._held_once()}
     gradients = []
-    for name, p in wide.named_parameters():
+    for p in wide.parameters() if params is None else [params] if isinstance(params, torch.Tensor) else params:
+        if id(p) not in names:  # its first dimension may not be the models of this wide module
+            fail("clip_grad_norm_", "params", f"{tuple(p.shape)} that the wide module has not", "some of its parameters",
+                 "torch.nn.utils.clip_grad_norm_ for others")
         if p.grad is None:
             continue
         if id(p) in shared:
-            fail("clip_grad_norm_", name, "one parameter for all models", "each model's own", "to clip it apart")
+            fail("clip_grad_norm_", names[id(p)], "one parameter for all models", "each model's own",
+                 "torch.nn.utils.clip_grad_norm_ over such parameters, and params= with each model's own")
         gradients.append(p.grad)
     if not gradients:
         return torch.zeros(wide.n)

@@ -13,9 +13,12 @@ from .optim import INSTEAD
 
 
 def _wide_among(parameters):
-    """Whether any parameter belongs to a wide module of several models."""
+    """Whether any parameter stacks those of several models."""
     ids = {id(p) for p in parameters}
-    return any(id(p) in ids for wide in list(LIVE) if wide.n > 1 for p in wide.parameters())
+    for wide in list(LIVE):
+        if wide.n > 1 and ids & {id(p) for p in wide.parameters()} - {id(p) for p in wide._held_once()}:
+            return True
+    return False
 
 
 def _look(optimizer, *_):
@@ -35,7 +38,8 @@ def _guarded(plain):
     def _clip_grads_with_norm_(parameters, *args, **kwargs):
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if _wide_among(parameters):
-            fail("torch.nn.utils.clip_grad_norm_", "parameters", "those of a wide module", "one model's",
+            fail("torch.nn.utils.clip_grad_norm_", "parameters", "those of a wide module",
+                 "one model's, or what all models share",
                  "nw.clip_grad_norm_(wide, max_norm), which clips each model by its own norm")
         return plain(parameters, *args, **kwargs)
     return _clip_grads_with_norm_

@@ -148,6 +148,11 @@ class WideModule(nn.Module):
             fail("wide", f"weight {error}", "none of this name", "the models' own, as tensors", "parametrisation or pruning of the "
                  "models before nw.compile")
 
+    def _held_once(self):
+        """The parameters that all models share."""
+        return [at.__dict__[kind][leaf] for (at, kind, leaf), shared in zip(self._places, self._shared)
+                if shared and kind == "_parameters" and leaf in at.__dict__[kind]]
+
     # ------------------------------------------------------------------ calls
 
     def forward(self, *args, **kwargs):

@@ -84,7 +84,7 @@ class _Optimizer(torch.optim.Optimizer):
         if not isinstance(wide, WideModule):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
         self.n, self._own = wide.n, dict(wide.named_parameters())
-        self._of_all = [p for p, shared in zip(wide._weights(), wide._shared) if shared]
+        self._of_all = wide._held_once()
         self._hyper = {}  # by group: the values it was made of, and the tensor `[N, H]`
         names, states = _TABLE[self._name]
         self._hyperparameters, self._states = names, states

@@ -215,6 +215,66 @@ class Optim(unittest.TestCase):
                 for name, p in wide.named_parameters():
                     torch.testing.assert_close(p.grad[i], model.get_parameter(name).grad)
 
+    def test_clipping_where_models_share_a_backbone(self):
+        """The heads by each model's own norm, the backbone by its one norm."""
+        class Headed(nn.Module):
+            def __init__(self, base, i):
+                super().__init__()
+                self.base, self.head = base, net(i)[2]
+
+            def forward(self, x):
+                return self.head(self.base(x).tanh())
+
+        base = nn.Linear(6, 11).double()
+        wide = nw.compile([Headed(base, i) for i in range(N)], options=OPTIONS)
+        wide(batch(0)[0]).square().sum().backward()
+        shared, own = ([p for name, p in wide.named_parameters() if name.startswith(part)] for part in ("base.", "head."))
+        before = [p.grad.clone() for p in (*shared, *own)]
+        for call in (lambda: nw.clip_grad_norm_(wide, 0.1), lambda: nw.clip_grad_norm_(wide, 0.1, params=iter(shared))):
+            with self.assertRaisesRegex(nw.Error, r"^\[clip_grad_norm_\] base.weight: got one parameter .*; try torch.nn."):
+                call()
+        for parameters in (wide.parameters(), own, own[0]):
+            with self.assertRaisesRegex(nw.Error, r"^\[torch.nn.utils.clip_grad_norm_\] .*; try nw.clip_grad_norm_"):
+                clip_grad_norm_(parameters, 0.1)
+        with self.assertRaisesRegex(nw.Error, r"^\[clip_grad_norm_\] params: got \(11, 6\) that the wide module has not"):
+            nw.clip_grad_norm_(wide, 0.1, params=[nn.Parameter(torch.zeros(11, 6))])
+        for p, gradient in zip((*shared, *own), before):
+            torch.testing.assert_close(p.grad, gradient, rtol=0, atol=0)
+        most = [0.1, 0.2, 1e9, 0.5, 0.4]
+        norms, norm = nw.clip_grad_norm_(wide, most, params=own), clip_grad_norm_(shared, 0.3)
+        twins = [[nn.Parameter(g) for g in (before[:2] if i is None else [g[i] for g in before[2:]])] for i in (None, *range(N))]
+        for twin, bound, its, of in zip(twins, (0.3, *most), (norm, *norms), (None, *range(N))):
+            for p in twin:
+                p.grad = p.detach().clone()
+            torch.testing.assert_close(its, clip_grad_norm_(twin, bound))
+            for p, ours in zip(twin, shared if of is None else own):
+                torch.testing.assert_close(ours.grad if of is None else ours.grad[of], p.grad)
+        self.assertEqual(nw.clip_grad_norm_(wide, 1e9, params=own[1]).shape, (N,))
+
+    def test_what_all_models_share_is_stepped_as_one_model_s(self):
+        """Optimisers of torch.optim that mix what they get, and its clipping, have nothing to mix there."""
+        def steps(module, loss):
+            chosen = [p for p in module.parameters() if p.dim() == 2]
+            made = (torch.optim.Adafactor(module.parameters()), torch.optim.Muon(chosen),
+                    torch.optim.LBFGS(module.parameters(), max_iter=3))
+            norms = []
+            for optimizer in made:
+                def closure(optimizer=optimizer):
+                    optimizer.zero_grad()
+                    value = loss()
+                    value.backward()
+                    norms.append(clip_grad_norm_(module.parameters(), 0.1))
+                    return value
+                optimizer.step(closure)
+            return norms
+
+        one, (x, _) = net(0), batch(0)
+        wide = nw.compile(copy.deepcopy(one), n=N, share_weights=True, options=OPTIONS)
+        norms = steps(wide, lambda: wide(x).square().mean()), steps(one, lambda: one(x).square().mean())
+        torch.testing.assert_close(*norms)
+        for name, p in wide.named_parameters():
+            torch.testing.assert_close(p, one.get_parameter(name))
+
     def test_losses_of_each_model(self):
         out, y = torch.randn(N, 7, 4, requires_grad=True), torch.randint(0, 4, (N, 7))
         y[1, 2] = y[3, 0] = 1
