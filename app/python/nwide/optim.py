@@ -72,6 +72,9 @@ class PerModel:
     __lt__ = __le__ = __gt__ = __ge__ = __float__ = __bool__ = _refused
 
 
+torch.serialization.add_safe_globals([PerModel])  # torch.load takes states with it by default, as it holds numbers alone
+
+
 class _Optimizer(torch.optim.Optimizer):
     """`wide`: a wide module, whose parameters are stepped in place; `params`: some of them, or torch's groups of them.
     Every hyperparameter is a number, or one for each model."""

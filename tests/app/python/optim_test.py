@@ -5,6 +5,7 @@ import package
 package.enter()
 
 import copy  # noqa: E402
+import io  # noqa: E402
 import math  # noqa: E402
 import pickle  # noqa: E402
 import unittest  # noqa: E402
@@ -118,6 +119,33 @@ class Optim(unittest.TestCase):
         step(wide, optimizer)
         step(other, again)
         for p, q in zip(wide.parameters(), other.parameters()):
+            torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-12)
+
+    def test_saved_states_are_loaded_by_default(self):
+        """By torch.load with weights_only, which takes no class it does not know; those of schedulers too."""
+        x, y = batch(0)
+        models, _ = twins()
+        made = []
+        for _ in range(2):
+            wide = nw.compile(copy.deepcopy(models), options=OPTIONS)
+            optimizer = nw.optim.AdamW(wide, lr=LR, betas=([0.9, 0.8, 0.95, 0.5, 0.9], 0.99))
+            made.append((wide, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5)))
+
+        def step(wide, optimizer, scheduler):
+            optimizer.zero_grad()
+            nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+            optimizer.step()
+            scheduler.step()
+
+        step(*made[0])
+        file = io.BytesIO()
+        torch.save([part.state_dict() for part in made[0]], file)
+        file.seek(0)
+        for part, state in zip(made[1], torch.load(file)):
+            part.load_state_dict(state)
+        for each in made:
+            step(*each)
+        for p, q in zip(*(wide.parameters() for wide, *_ in made)):
             torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-12)
 
     def test_states_of_torch(self):
