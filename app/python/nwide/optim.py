@@ -101,7 +101,7 @@ class _Optimizer(torch.optim.Optimizer):
             if not hasattr(value, "__len__") or len(value) != len(self._split[name]):
                 fail("nw.optim", name, value, f"{len(self._split[name])} numbers", "(0.9, 0.999)")
             return tuple(self._value(part, v) for part, v in zip(self._split[name], value, strict=True))
-        if isinstance(value, torch.Tensor):
+        if hasattr(value, "tolist"):  # a tensor, NumPy's number or array
             value = value.tolist()
         if not isinstance(value, (int, float)):
             try:

@@ -11,6 +11,7 @@ import pickle  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
@@ -181,6 +182,19 @@ class Optim(unittest.TestCase):
         one.param_groups[0]["lr"] = list(LR) + [0.1]
         with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got \d+ values, expected"):
             one.step()
+
+    def test_numbers_of_numpy(self):
+        """Become Python's, at the beginning and where a user puts them in place."""
+        _, wide = twins()
+        for kind in (np.float16, np.float32, np.float64, np.int64):
+            optimizer = nw.optim.SGD(wide, lr=kind(1), momentum=0.5)
+            self.assertIs(type(optimizer.param_groups[0]["lr"]), int if kind is np.int64 else float)
+            optimizer.param_groups[0]["lr"] = kind(2)
+            optimizer.step()
+            self.assertEqual(optimizer.param_groups[0]["lr"], 2)
+            with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got -1"):
+                nw.optim.SGD(wide, lr=kind(-1))
+        self.assertEqual(nw.optim.SGD(wide, lr=np.array(LR)).param_groups[0]["lr"], nw.optim.PerModel(LR))
 
     def test_numbers_put_in_place_are_in_bounds(self):
         """By users and by schedulers; where one is not, no group has stepped."""
