@@ -35,6 +35,10 @@ class PerModel:
     def __repr__(self):
         return f"PerModel({list(self.values)})"
 
+    def __format__(self, spec):
+        """Each number as `spec` says; without one, as `str`."""
+        return f"[{', '.join(format(v, spec) for v in self.values)}]" if spec else str(self)
+
     def _with(self, other, operation):
         others = other.values if isinstance(other, PerModel) else (float(other),) * len(self)
         return PerModel(operation(a, b) for a, b in zip(self.values, others, strict=True))

@@ -196,6 +196,11 @@ class Optim(unittest.TestCase):
                 nw.optim.SGD(wide, lr=kind(-1))
         self.assertEqual(nw.optim.SGD(wide, lr=np.array(LR)).param_groups[0]["lr"], nw.optim.PerModel(LR))
 
+    def test_values_of_each_model_as_text(self):
+        lr = nw.optim.SGD(twins()[1], lr=LR).param_groups[0]["lr"]
+        self.assertEqual(f"{lr:.1e}", "[3.0e-03, 1.0e-02, 3.0e-02, 1.0e-01, 2.0e-01]")
+        self.assertEqual(f"{lr}", f"PerModel({LR})")
+
     def test_numbers_put_in_place_are_in_bounds(self):
         """By users and by schedulers; where one is not, no group has stepped."""
         models, wide = twins()
