@@ -95,6 +95,9 @@ def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0, *,
         norms = torch.stack([torch.linalg.vector_norm(g.reshape(len(g), -1), norm_type, 1) for g in gradients])
         norm = torch.linalg.vector_norm(norms, norm_type, 0)
         most = torch.as_tensor(max_norm, dtype=norm.dtype)
+        if most.shape not in ((), (wide.n,)):
+            fail("clip_grad_norm_", "max_norm", f"numbers {list(most.shape)}", f"{wide.n}, one for each model",
+                 "one number for all")
         scale = (most / (norm + 1e-6)).clamp(max=1.0)
         for g in gradients:
             g.mul_(scale.view(-1, *[1] * (g.dim() - 1)))

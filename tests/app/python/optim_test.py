@@ -262,6 +262,13 @@ class Optim(unittest.TestCase):
                 for name, p in wide.named_parameters():
                     torch.testing.assert_close(p.grad[i], model.get_parameter(name).grad)
 
+    def test_norms_of_other_numbers_are_refused(self):
+        _, wide = twins()
+        wide(batch(0)[0]).sum().backward()
+        for most, said in (([0.1, 0.2], r"\[2\]"), ([0.1], r"\[1\]"), ([[0.1] * N], rf"\[1, {N}\]")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[clip_grad_norm_\] max_norm: got numbers {said}, expected {N}, .*; try"):
+                nw.clip_grad_norm_(wide, most)
+
     def test_clipping_where_models_share_a_backbone(self):
         """The heads by each model's own norm, the backbone by its one norm."""
         class Headed(nn.Module):
