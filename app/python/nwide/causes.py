@@ -6,6 +6,7 @@ import re
 import traceback
 
 import torch
+from torch.distributions import Distribution
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .architecture import PLAIN
@@ -30,6 +31,8 @@ _FOREIGN = (
     ("element 0 of tensors does not require grad",
      "autograd: got a gradient inside of forward, which is recorded without grad mode, expected one that needs none; try "
      "torch.func.grad, or torch.enable_grad() around it"))
+# Where torch.distributions checks values.
+_VALIDATING = (Distribution.__init__.__code__, Distribution._validate_sample.__code__)
 
 
 def told(error, cause):
@@ -53,6 +56,9 @@ def cause_of(error):
         if frame.f_code.co_filename.endswith("_tensor_str.py"):
             return "print: got a tensor's values as text, expected none inside of forward; try its shape, or to print results"
         owner = frame.f_locals.get("self")
+        if "data-dependent" in str(error) and frame.f_code in _VALIDATING:
+            return ("torch.distributions: got a data-dependent check of values, expected none inside of forward; try "
+                    "validate_args=False")
         if "data-dependent" in str(error) and isinstance(owner, _BatchNorm) and owner.momentum is None:
             return ("batch norm: got momentum=None in train mode, where a counter says how far statistics move, expected a number; "
                     "try momentum=0.1, or eval()")

@@ -9,6 +9,7 @@ import collections  # noqa: E402
 import contextlib  # noqa: E402
 import copy  # noqa: E402
 import dataclasses  # noqa: E402
+import functools  # noqa: E402
 import io  # noqa: E402
 import typing  # noqa: E402
 import unittest  # noqa: E402
@@ -104,7 +105,21 @@ def two_layers(m):
     m.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
 
 
+def distributed(m, x, validate):  # True is the default until torch.compile is imported
+    y = m.linear(x)
+    normal = torch.distributions.Normal(y, y.exp(), validate_args=validate)
+    return torch.distributions.Categorical(logits=y, validate_args=validate).entropy(), normal.log_prob(x)
+
+
+def samples_validated(m, x):
+    """Where the arguments are validated no more, a value still may be."""
+    normal = torch.distributions.Normal(m.linear(x), 1.0, validate_args=False)
+    normal._validate_args = True
+    return normal.log_prob(x)
+
+
 FOLLOWED = {
+    "distributions": (functools.partial(distributed, validate=False), {}),
     "sizes": (branches_on_sizes, {}), "buffer": (updates_a_buffer, {}), "counter": (counts_without_use, {}),
     "error": (catches_its_own_error, {}), "autocast": (computes_in_bfloat16, {}), "func.grad": (gradient_by_func, {}),
     "enable_grad": (gradient_in_grad_mode, {}), "compiled": (lambda m, x: m.linear(x), {"prepare": lambda m: m.compile()}),
@@ -176,7 +191,10 @@ def plain_dict(m):
 
 
 NUMBER = "got a Python number that depends on an input or parameter, .* try a tensor in place of item.*torch.where.*nw.constant"
+VALIDATED = r"torch.distributions: got a data-dependent check of values, .*; try validate_args=False \(in "
 REFUSED = {
+    "distribution": (functools.partial(distributed, validate=True), {}, VALIDATED),
+    "value of a distribution": (samples_validated, {}, VALIDATED),
     "item": (lambda m, x: m.linear(x) * x.mean().item(), {}, NUMBER),
     "float of a parameter": (lambda m, x: m.linear(x) / float(m.scale), {}, NUMBER),
     "branch on a buffer": (steps, {}, NUMBER), "loop until": (until_small, {}, NUMBER), "assertion": (checks, {}, NUMBER),
