@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from .architecture import FunctionModule, check_kept_apart, check_same, check_values, gather, path_text, refuse_recomputed, slots_of
 from .errors import Error, fail
@@ -116,6 +117,9 @@ def _check_recordable(model):
         if isinstance(module, torch.jit.ScriptModule):
             fail("compile", path_text(path), "a module of TorchScript", "one that Python runs",
                  "the module as it was before torch.jit, or its file by the command workbench fuse")
+        if any(isinstance(hook, SpectralNorm) for hook in module._forward_pre_hooks.values()):
+            fail("compile", f"spectral norm of {path_text(path)}", "torch.nn.utils.spectral_norm, which keeps a computed weight "
+                 "as an attribute", "parameters and buffers", "torch.nn.utils.parametrizations.spectral_norm")
 
 
 def _models(models, n):

@@ -477,10 +477,16 @@ class LateAssignments(unittest.TestCase):
                     nw.compile([make() for _ in range(3)])
                 with self.assertRaisesRegex(nw.Error, rf"^\[train\] {text}"):
                     nw.train(make, data=(torch.randn(20, 5), torch.randn(20, 4)), loss="mse", seeds=2, epochs=1, quiet=True)
+        of_spectrum = "spectral norm of 0: got torch.nn.utils.spectral_norm, .*; try torch.nn.utils.parametrizations.spectral"
+        for mode in (True, False):
+            with self.assertRaisesRegex(nw.Error, rf"^\[compile\] {of_spectrum}"):
+                nw.compile([nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 4))).train(mode) for _ in range(3)])
+        layers = [nn.utils.parametrizations.spectral_norm(nn.Linear(5, 4)).eval() for _ in range(3)]
+        x = torch.randn(3, 2, 5)
+        self.assertLess((nw.compile(layers)(x) - torch.stack([m(a) for m, a in zip(layers, x)])).abs().max(), 1e-5)
         layers = [pruned() for _ in range(3)]
         for layer in layers:
             prune.remove(layer, "weight")
-        x = torch.randn(3, 2, 5)
         self.assertLess((nw.compile(layers)(x) - torch.stack([m(a) for m, a in zip(layers, x)])).abs().max(), 1e-5)
 
     def test_packed_sequences_are_named_and_the_way_out_works(self):
