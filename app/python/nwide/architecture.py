@@ -232,6 +232,14 @@ def refuse_recomputed(thing, model):
                      "parameters and buffers", "torch.nn.utils.prune.remove, or a parametrization with the mask as a buffer")
 
 
+def refuse_extra_state(model):
+    """Raises Error for modules whose state_dict holds more than tensors that are known by name."""
+    for path, module in model.named_modules():
+        if type(module).get_extra_state is not nn.Module.get_extra_state:
+            fail("state_dict", path_text(path), "get_extra_state, whose results cannot be stacked",
+                 "parameters and buffers alone", "wide.copy_to(models) and the state_dict of each, or register_buffer for it")
+
+
 def slots_of(model):
     """Parameters, buffers and unregistered tensors, in this order, each tensor once."""
     seen, slots = set(), []

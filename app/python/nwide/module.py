@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .architecture import aliases_of, check_like, check_values
+from .architecture import aliases_of, check_like, check_values, refuse_extra_state
 from .errors import Error, fail
 from .options import Options
 from .progress import Progress
@@ -430,6 +430,11 @@ class WideModule(nn.Module):
             self[i].load_state_dict(model.state_dict())
         return self
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """As nn.Module's: the stacked tensors by the names of one model."""
+        refuse_extra_state(self._model)
+        return super().state_dict(*args, **kwargs)
+
     def _apply(self, fn, recurse=True):
         self._model._apply(fn)
         self._forget()
@@ -514,6 +519,7 @@ class One:
 
     def state_dict(self) -> OrderedDict[str, torch.Tensor]:
         """The model's state_dict; its tensors are views of the wide tensors."""
+        refuse_extra_state(self._wide._model)
         names = {slot.name: tensor for slot, tensor in self._own()}
         ties = aliases_of(self._wide._model, self._wide._slots)
         return OrderedDict((name, names[ties.get(name, name)]) for name in self._wide._model.state_dict())

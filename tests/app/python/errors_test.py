@@ -459,6 +459,27 @@ class LateAssignments(unittest.TestCase):
         wide.note = "anything else is the user's"
         wide.get_submodule("1").train(False)
 
+    def test_state_beside_tensors_is_refused(self):
+        class Counted(nn.Linear):
+            def get_extra_state(self):
+                return {"calls": 1}
+
+            def set_extra_state(self, state):
+                self.seen = state
+
+        models = [nn.Sequential(Counted(4, 3)) for _ in range(3)]
+        wide, x = nw.compile(models), torch.randn(3, 2, 4)
+        torch.testing.assert_close(wide(x), torch.stack([m(a) for m, a in zip(models, x)]))
+        tensors = {name: torch.stack([m.get_parameter(name) for m in models]) for name, _ in wide.named_parameters()}
+        for call in (wide.state_dict, nn.Sequential(wide).state_dict, wide[0].state_dict,
+                     lambda: wide[0].load_state_dict(tensors)):
+            with self.assertRaisesRegex(nw.Error, r"^\[state_dict\] 0: got get_extra_state, .*; try wide.copy_to\(models\)"):
+                call()
+        wide.load_state_dict(tensors)
+        wide.get_parameter("0.bias").data.fill_(2)
+        wide.copy_to(models)
+        self.assertEqual(models[1].state_dict()["0.bias"].tolist(), [2, 2, 2])
+
     def test_weights_that_hooks_compute_are_refused(self):
         def normed():
             return nn.Sequential(nn.utils.weight_norm(nn.Linear(5, 4)), nn.Linear(4, 2))
