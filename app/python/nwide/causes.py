@@ -17,7 +17,8 @@ _CONSTANT = "or nw.constant(...) for an argument that is the same for all models
 _NUMBERS = f"a tensor in place of item(), int(), float() and branches on them (torch.where), {_CONSTANT}"
 _SIZES = f"a mask of fixed size instead of selecting by data, {_CONSTANT}"
 # Texts in the engine's errors, which do not know Python's arguments, and the advice for each.
-_ADVICE = (("a Python number that depends on an input or parameter", _NUMBERS), ("a result shape that depends on", _SIZES))
+_ADVICE = (("a Python number that depends on an input or parameter", _NUMBERS), ("a result shape that depends on", _SIZES),
+           ("; try shared_inputs", "nw.pack, or in_dims=None for an input that all models share"))
 # Texts in PyTorch's errors, and the advice for each.
 _FOREIGN = (
     (r"tolist\(\) shouldn't be called",

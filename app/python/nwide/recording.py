@@ -422,7 +422,7 @@ def placed(error, recorder):
     """Adds the place to an error of a recording; errors of autograd hooks stay as they are."""
     if not recorder.place and not isinstance(error, RuntimeError):
         return error
-    own = explained(error, recorder) if recorder.place or not isinstance(error, Error) else error
+    own = explained(error, recorder)
     recorder.place, recorder.cause = "", ""  # of this error alone
     return own
 

@@ -188,7 +188,8 @@ class Refused(unittest.TestCase):
         self.refused("n: got 3, expected 2", lambda: nw.compile([nn.Linear(4, 3)] * 2, n=3))
         self.refused("got int", lambda: nw.compile([3], torch.ones(1)))
         wide = nw.compile([nn.Linear(4, 3) for _ in range(2)], torch.randn(2, 4))
-        self.refused(r"input input: got f32\[3, 2, 4\]", lambda: wide(torch.randn(3, 2, 4)))
+        text = self.refused(r"input input: got f32\[3, 2, 4\]", lambda: wide(torch.randn(3, 2, 4)))
+        self.assertRegex(text, "expected .* for 2 models; try nw.pack, or in_dims=None for an input that all models share$")
         self.refused("copy_to", lambda: wide.copy_to([nn.Linear(4, 3)]))
         with self.assertRaises(IndexError):
             wide[2]
