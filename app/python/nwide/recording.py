@@ -12,6 +12,7 @@ import traceback
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.nn.utils import parametrize
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
 
@@ -141,6 +142,16 @@ def as_for_export(on):
         yield
     finally:
         torch.compiler._is_exporting_flag = before
+
+
+@contextlib.contextmanager
+def parametrized_anew():
+    """A context without parametrize.cached(), which would keep a recording's tensors for the next one."""
+    before, parametrize._cache_enabled = parametrize._cache_enabled, 0
+    try:
+        yield
+    finally:
+        parametrize._cache_enabled = before
 
 
 class Replaced:
@@ -316,7 +327,7 @@ class Recorder:
                     fail("backward", f"parameter {name}", "a hook on it in one of the models", "none when they are compiled",
                          f"to remove it, and a hook on wide.get_parameter({name!r})")
             plain = plain_gradients if torch.is_grad_enabled() else contextlib.nullcontext()
-            with as_for_export(self.exporting), _without_numpy, detached_data(), plain, \
+            with as_for_export(self.exporting), _without_numpy, detached_data(), plain, parametrized_anew(), \
                     torch.compiler.set_stance("force_eager"):
                 results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
                 for rest in results.rest:

@@ -263,6 +263,24 @@ class Calls(Close):
         with torch.no_grad():
             self.close(nw.compile(models, x[0])(x), torch.stack([m(one) for m, one in zip(models, x)]))
 
+    def test_parametrizations_that_are_cached(self):
+        """Around a call that compiles, one that compiles gradients, and one that compiles nothing."""
+        models = [nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)) for _ in range(3)]
+        wide, x = nw.compile(copy.deepcopy(models)), torch.randn(3, 2, 4)
+        for needs in (False, True, True):
+            wide.zero_grad()
+            with torch.set_grad_enabled(needs), nn.utils.parametrize.cached():
+                y = wide(x)
+                if needs:
+                    y.square().sum().backward()
+            for i, (model, one) in enumerate(zip(models, x)):
+                model.zero_grad()
+                own = model(one)
+                torch.testing.assert_close(y[i], own)
+                own.square().sum().backward()
+                for name, p in wide.named_parameters() if needs else ():
+                    torch.testing.assert_close(p.grad[i], model.get_parameter(name).grad)
+
     def test_samples_of_few_values(self):
         wide = nw.compile(lambda p: torch.multinomial(p, 2), torch.tensor([0.0, 0.5, 0.5]), n=3)
         self.assertEqual(tuple(wide(torch.rand(3, 3)).shape), (3, 2))
