@@ -112,9 +112,32 @@ class WideModule(nn.Module):
         for step in path.split(".") if path else []:
             so_far = f"{so_far}.{step}".lstrip(".")
             if step not in at._modules:
+                if isinstance(vars(at).get(step), nn.Module):  # torch.func.functional_call would find this one
+                    fail("compile", f"submodule {so_far}", "a name that a wide module has for itself", "another one",
+                         f"to rename {step}")
                 at._modules[step] = Branch(self, so_far)
             at = at._modules[step]
         return at
+
+    # A part or tensor may have the name of an attribute of this class, such as `plan`, which nn.Module would find instead.
+
+    def get_submodule(self, target: str) -> nn.Module:
+        at = self
+        for step in target.split(".") if target else []:
+            if step not in at._modules:
+                raise AttributeError(f"{at._get_name()} has no attribute `{step}`")  # as nn.Module says
+            at = at._modules[step]
+        return at
+
+    def get_parameter(self, target: str) -> nn.Parameter:
+        path, _, leaf = target.rpartition(".")
+        own = self.get_submodule(path)._parameters
+        return own[leaf] if leaf in own else super().get_parameter(target)
+
+    def get_buffer(self, target: str) -> torch.Tensor:
+        path, _, leaf = target.rpartition(".")
+        own = self.get_submodule(path)._buffers
+        return own[leaf] if leaf in own else super().get_buffer(target)
 
     def _put(self, slot, tensor):
         at = self._branch(slot.path)

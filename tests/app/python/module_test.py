@@ -319,6 +319,43 @@ class State(Close):
             self.assertTrue(torch.equal(tensor, torch.stack([m.state_dict()[name] for m in models])), name)
         self.assertEqual([n for n, _ in wide.named_parameters()], [n for n, _ in models[0].named_parameters()])
 
+    def test_parts_named_as_attributes_of_a_wide_module(self):
+        class Net(nn.Module):
+            def __init__(self, name):
+                super().__init__()
+                self.name = name
+                self.add_module(name, nn.Sequential(nn.Linear(4, 3)))
+                self.register_parameter("freeze", nn.Parameter(torch.rand(3)))
+                self.register_buffer("export", torch.rand(3))
+
+            def forward(self, x):
+                return self._modules[self.name](x) * self.freeze + self.export
+
+        for name in ("head", "n", "plan", "_slots"):
+            models, x = [Net(name) for _ in range(3)], torch.randn(3, 5, 4)
+            wide = nw.compile(models)
+            self.close(wide(x).detach(), torch.stack([m(one) for m, one in zip(models, x)]).detach())
+            self.assertIs(wide.get_submodule(name), wide._modules[name])
+            self.assertIs(wide.get_submodule(f"{name}.0"), wide._modules[name]._modules["0"])
+            self.assertIs(wide.get_submodule(""), wide)
+            for own, known in ((wide.get_parameter, wide.named_parameters()), (wide.get_buffer, wide.named_buffers())):
+                for key, tensor in known:
+                    self.assertIs(own(key), tensor, key)
+                for missing in ("other", f"{name}.other", "other.weight", f"{name}.0.weight.more", "training"):
+                    with self.assertRaises(AttributeError, msg=missing):
+                        own(missing)
+            given = {key: 2 * p.detach() for key, p in wide.named_parameters()}
+            if name == "head":
+                expected = torch.stack([torch.func.functional_call(m, {key: p[i] for key, p in given.items()}, x[i])
+                                        for i, m in enumerate(models)])
+                self.close(torch.func.functional_call(wide, given, x).detach(), expected.detach())
+            else:
+                with self.assertRaisesRegex(TypeError, f"submodule `{name}`"):
+                    torch.func.functional_call(wide, given, x)
+        for model, name in ((lambda: Net("_model"), "_model"), (lambda: nn.Sequential(Net("_wide")), "0._wide")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[compile\] submodule {name}: got a name that .*; try to rename _"):
+                nw.compile([model() for _ in range(3)])
+
     def test_every_way_to_write_weights_counts(self):
         models, x = mlps(3), torch.randn(3, 4, 6)
         wide = nw.compile(models, x[0])
