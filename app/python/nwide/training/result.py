@@ -15,7 +15,7 @@ from ..store import default_path
 from . import program, ranks, tensor_files
 from .network import Source, takes_batch
 from .rows import Meaning, Reader
-from .scores import MeanLoss, greedy, scores_of, weighted_mean
+from .scores import MeanLoss, greedy, log_probabilities, scores_of, weighted_mean
 from .steering import Steering
 
 KEPT = "python.json"  # facts about a run that only Python knows, stored beside its report
@@ -326,12 +326,14 @@ class Run:
         if len(losses) > 1:
             fail("ensemble", "loss", f"{', '.join(losses.values())} in {len(self.parts)} runs", "one loss that all models learn by",
                  "run.best(8)")
-        answers, loss = [], None
+        outputs, loss = [], None
         for part in self.parts:
             rows, targets = validation_rows(part, whole=part.loss is not None and takes_batch(part.loss))
             loss = loss or self._loss_of_means(rows, targets)
-            answers.append(part.predict(rows))
-        picks = greedy(loss, torch.cat(answers).double(), k)
+            outputs.append(part.predict(rows, apply="none"))
+        answers = torch.cat(outputs).double()
+        logs = log_probabilities(self.parts[0].report["loss"], answers)
+        picks = greedy(loss, answers, k) if logs is None else greedy(loss, logs, k, logs=True)
         indices = list(dict.fromkeys(picks))
         return Selection([self._places[i] for i in indices], indices, [picks.count(i) / len(picks) for i in indices])
 

@@ -1,5 +1,7 @@
 """Chooses ensembles by the loss of their mean prediction; tables of configurations."""
 
+import math
+
 import torch
 from torch.nn import functional as F
 
@@ -11,7 +13,7 @@ LOSSES = ("cross_entropy", "nll", "bce_with_logits", "mse", "l1", "huber")
 class MeanLoss:
     """A loss of `workbench train`, such as "huber:delta=0.1", of a mean answer: the weighted mean over the rows, in float64.
     `targets` [S, ...]; `weights` [S] of rows or None; `smoothing`: of labels; `balanced`: class weights [C] where the loss asks
-    for them. An answer has probabilities where the loss has them."""
+    for them. An answer has logarithms of probabilities where the loss has probabilities, as `log_probabilities` gives them."""
 
     def __init__(self, loss, targets, weights=None, smoothing=0.0, balanced=None):
         self.name, *keys = loss.split(":")
@@ -25,28 +27,27 @@ class MeanLoss:
     def __call__(self, answer):
         if self.name in ("cross_entropy", "nll"):
             return self._of_classes(answer)
-        targets = self.targets.reshape(answer.shape)
         if self.name == "bce_with_logits":
-            log_p, log_rest = answer.log().clamp(min=-100), (-answer).log1p().clamp(min=-100)
+            log_p, log_rest = answer.unbind(-1)
+            targets = self.targets.reshape(log_p.shape)
             each = -(self._numbers("pos_weight", 1.0) * targets * log_p + (1 - targets) * log_rest)
         elif self.name == "huber":
-            each = F.huber_loss(answer, targets, reduction="none", delta=float(self.keys.get("delta", 1)))
+            each = F.huber_loss(answer, self.targets.reshape(answer.shape), reduction="none", delta=float(self.keys.get("delta", 1)))
         else:
-            each = (F.mse_loss if self.name == "mse" else F.l1_loss)(answer, targets, reduction="none")
+            each = (F.mse_loss if self.name == "mse" else F.l1_loss)(answer, self.targets.reshape(answer.shape), reduction="none")
         return weighted_mean(each, self.weights)
 
-    def _of_classes(self, answer):
-        log_p = answer.log()
-        targets = self.targets.reshape(answer.shape[:1] + answer.shape[2:])
+    def _of_classes(self, log_p):
+        targets = self.targets.reshape(log_p.shape[:1] + log_p.shape[2:])
         counted = targets != int(self.keys.get("ignore_index", -100))
         of_rows = counted.double() if self.weights is None else counted * spread(self.weights, targets)
-        of_classes = self.balanced if self.keys.get("weight") == "balanced" else self._numbers("weight", 1.0).expand(answer.shape[1])
+        of_classes = self.balanced if self.keys.get("weight") == "balanced" else self._numbers("weight", 1.0).expand(log_p.shape[1])
         classes = targets.where(counted, 0)
         weights = of_rows * of_classes[classes]
         loss = -(log_p.gather(1, classes[:, None])[:, 0].where(weights > 0, 0) * weights).sum()
         if self.smoothing:
             smooth = (log_p * spread(of_classes, log_p[0])).sum(1).where(of_rows > 0, 0)
-            loss = (1 - self.smoothing) * loss - self.smoothing * (smooth * of_rows).sum() / answer.shape[1]
+            loss = (1 - self.smoothing) * loss - self.smoothing * (smooth * of_rows).sum() / log_p.shape[1]
         return loss / weights.sum()
 
     def _numbers(self, key, default):
@@ -67,18 +68,32 @@ def weighted_mean(each, weights):
     return (each * weights).sum() / weights.sum()
 
 
-def greedy(loss, answers, k):
+def log_probabilities(loss, outputs):
+    """Of the models' outputs [N, S, ...], float64, the logarithms of their probabilities; of bce_with_logits [N, S, ..., 2]: of 1
+    and of 0. None for a loss without probabilities."""
+    name = loss.partition(":")[0]
+    if name == "bce_with_logits":
+        return torch.stack([F.logsigmoid(outputs), F.logsigmoid(-outputs)], -1)
+    return outputs.log_softmax(2) if name == "cross_entropy" else outputs if name == "nll" else None
+
+
+def greedy(loss, answers, k, logs=False):
     """Greedy forward selection of up to k models, with repetition; returns their numbers for the best length. `loss`: a function of
-    a mean answer [S, ...]; `answers` [N, S, ...]."""
-    finite = [i for i in range(len(answers)) if answers[i].isfinite().all()]
-    picks, total, best = [], torch.zeros_like(answers[0]), (float("inf"), 0)
-    for count in range(1, k + 1):
-        losses = [float(loss((total + answers[i]) / count)) for i in finite]
-        losses = [value if value == value else float("inf") for value in losses]
-        least = min(range(len(finite)), key=losses.__getitem__)
-        picks.append(finite[least])
-        total = total + answers[finite[least]]
+    a mean answer [S, ...]; `answers` [N, S, ...]. `logs`: they are logarithms of probabilities, and so is the mean's answer, of
+    the mean probabilities."""
+    add, empty = (torch.logaddexp, -math.inf) if logs else (torch.add, 0)
+    usable = [i for i in range(len(answers)) if (answers[i] < math.inf if logs else answers[i].isfinite()).all()]  # -inf: of 0
+    picks, total, best = [], torch.full_like(answers[0], empty), (math.inf, 0)
+    for count in range(1, k + 1) if usable else ():
+        sums = (add(total, answers[i]) for i in usable)
+        losses = [float(loss(added - math.log(count) if logs else added / count)) for added in sums]
+        losses = [value if value == value else math.inf for value in losses]
+        least = min(range(len(usable)), key=losses.__getitem__)
+        picks.append(usable[least])
+        total = add(total, answers[usable[least]])
         best = min(best, (losses[least], count))
+    if not best[1]:
+        fail("ensemble", "models", f"{len(answers)} without a finite loss", "one with a finite loss", "a smaller lr")
     return picks[:best[1]]
 
 

@@ -20,7 +20,7 @@ from torch.nn.utils import parametrizations  # noqa: E402
 
 import nwide as nw  # noqa: E402
 from nwide.training import Selection, tensor_files  # noqa: E402
-from nwide.training.scores import MeanLoss, greedy  # noqa: E402
+from nwide.training.scores import MeanLoss, greedy, log_probabilities  # noqa: E402
 
 
 class Small(nn.Module):
@@ -233,16 +233,52 @@ class Numbers(Runs):
         generator = torch.Generator().manual_seed(2)
         y = torch.randint(4, (60,), generator=generator)
         noise = torch.randn(9, 60, 4, generator=generator)
-        for loss, answers, targets, score in (
-                ("cross_entropy", (F.one_hot(y, 4) + noise).softmax(2), y, lambda p, y: F.nll_loss(p.double().log(), y)),
+        for loss, outputs, targets, score in (
+                ("cross_entropy", F.one_hot(y, 4) + noise, y, lambda p, y: F.nll_loss(p.double().log(), y)),
                 ("mse", y[:, None] + noise, y[:, None].expand(60, 4).float(), lambda p, y: F.mse_loss(p.double(), y.double()))):
+            logs = log_probabilities(loss, outputs.double())
+            answers = outputs if logs is None else logs.exp()
             picks, losses = [], []
             for _ in range(6):
                 tried = [score(answers[[*picks, i]].double().mean(0), targets).item() for i in range(9)]
                 picks.append(min(range(9), key=tried.__getitem__))
                 losses.append(min(tried))
             self.assertGreater(losses.index(min(losses)), 1)
-            self.assertEqual(greedy(MeanLoss(loss, targets), answers.double(), 6), picks[:losses.index(min(losses)) + 1])
+            given = (outputs.double(), 6) if logs is None else (logs, 6, True)
+            self.assertEqual(greedy(MeanLoss(loss, targets), *given), picks[:losses.index(min(losses)) + 1])
+        self.refused("[ensemble] models: got 2 without a finite loss, expected one with a finite loss; try a smaller lr",
+                     lambda: greedy(MeanLoss("mse", torch.zeros(4, 1)), torch.full((2, 4, 1), torch.nan), 2))
+
+    def test_selection_among_confident_models(self):
+        """Wrong rows by logits whose probabilities are 0 or 1 as float32: greedy selection by losses in float64."""
+        ids = torch.arange(6)
+        labels, classes = torch.tensor([0, 1, 1, 1, 0, 0.0])[:, None], torch.tensor([0, 1, 2, 0, 1, 2])
+        sure = [[20, 9, 9, 9, -9, -9], [1, -9, -9, -9, -3, -3], [25, 9, 9, 9, -9, -9.0]]
+        wrong = [[0, 140, 0], [120, 0, 0], [0, 130, 0]]
+
+        def of_classes(row, each):
+            return torch.cat([torch.tensor([row]), 9.0 * F.one_hot(classes[1:], 3)]) * each
+
+        for loss, targets, values, score in (
+                ("bce_with_logits", labels, [torch.tensor(row).float()[:, None] for row in sure], lambda z: -(
+                    labels * z.sigmoid().mean(0).log() + (1 - labels) * (-z).sigmoid().mean(0).log()).mean()),
+                ("cross_entropy", classes, [of_classes(row, 1.0) for row in wrong], lambda z: F.nll_loss(
+                    z.softmax(2).mean(0).log(), classes)),
+                # Also float64 has no probability so small: model 1 alone has the least loss.
+                ("cross_entropy", classes, [of_classes(row, 10.0) for row in wrong], lambda z: F.cross_entropy(z.mean(0), classes))):
+            with self.subTest(loss=loss):
+                models = [nn.Embedding.from_pretrained(value, freeze=False) for value in values]
+                run = self.train(models, data=(ids, targets), validation=(ids, targets), loss=loss, lr=1e-12, epochs=1, overwrite=True)
+                logits = torch.stack(values).double()
+                picks, losses = [], []
+                for _ in range(1 if values[0].max() > 100 else 4):
+                    tried = [score(logits[[*picks, i]]).item() for i in range(3)]
+                    picks.append(min(range(3), key=tried.__getitem__))
+                    losses.append(min(tried))
+                picks = picks[:losses.index(min(losses)) + 1]
+                found = run.ensemble(len(losses))
+                self.assertEqual(dict(zip(found.indices, found.weights)), {i: picks.count(i) / len(picks) for i in picks})
+                self.assertEqual(run.ensemble(1).indices, run.best(1).indices)
 
     def test_selection_by_the_runs_own_loss(self):
         """With its parameters and the validation rows' weights, each against PyTorch's loss of means of the separate models."""
