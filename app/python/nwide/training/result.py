@@ -312,6 +312,9 @@ class Run:
                 found.append((-value if monitor["more_is_better"] else value, index))
         if type(k) is not int or not 1 <= k <= max(1, len(self)):
             fail("best", "k", repr(k), f"1 to {len(self)}, as many as there are models", "run.best(1)")
+        if not found and any(part.report["data"]["validation_rows"] for part in self.parts):
+            names = " or ".join(dict.fromkeys(part.report["monitor"]["name"] for part in self.parts))
+            fail("best", "models", f"no evaluation in which {names} is a number", "values to choose by", "another monitor=, or run.models")
         if not found:
             fail("best", "models", "a run without validation rows", "values to choose by", "validation=0.2")
         indices = [index for _, index in sorted(found)[:k]]

@@ -194,6 +194,15 @@ class Arguments(Runs):
         self.no("[train] validation: got str, expected a fraction, or rows as data has them; try validation=0.2",
                 validation="0.2", seeds=2)
 
+    def test_no_values_to_choose_by(self):
+        x, y = rows()
+        one_class = (x[y == 0], y[y == 0])  # of which auc has no value
+        run = self.train(Net, data=(x, y), validation=one_class, metrics=["auc"], monitor="auc", lr=[0.01, 0.1], epochs=1)
+        self.refused("[best] models: got no evaluation in which auc is a number, expected values to choose by; try another monitor=, "
+                     "or run.models", run.best)
+        run = self.train(Net, data=(x, y), lr=[0.01, 0.1], epochs=1, overwrite=True)
+        self.refused("[best] models: got a run without validation rows, expected values to choose by; try validation=0.2", run.best)
+
     def test_a_folder_with_a_run(self):
         self.train(Net, data=rows(), seeds=2, epochs=1)
         before = os.path.getmtime(self.path("run/report.json"))
