@@ -48,7 +48,8 @@ class Tell:
 def run(arguments, tell=None, steering=None):
     """Runs `workbench` with these arguments. Returns its exit code, 0 or 130 (interrupted); others are raised as nw.Error in
     one line. A KeyboardInterrupt is passed to the program, which saves and ends with 130; so is an error of a callback
-    of `steering`, which is raised afterwards. Under MPI all ranks train together."""
+    of `steering`, which is raised afterwards. What does not train has nothing to save: KeyboardInterrupt is raised again.
+    Under MPI all ranks train together."""
     try:
         path, environment = nwide_program.program()
     except SystemExit as error:
@@ -73,7 +74,7 @@ def run(arguments, tell=None, steering=None):
     errors = collections.deque(maxlen=20)
     reader = threading.Thread(target=lambda: errors.extend(child.stderr), daemon=True)
     reader.start()
-    failure = None
+    failure, interrupted = None, False
     while True:
         try:
             for line in child.stdout:
@@ -92,11 +93,14 @@ def run(arguments, tell=None, steering=None):
             code = child.wait()
             break
         except KeyboardInterrupt:
+            interrupted = True
             child.send_signal(signal.SIGINT)
         except BaseException:
             child.kill()
             child.wait()
             raise
+    if interrupted and code == -signal.SIGINT:  # before the program could take it
+        code = 130
     reader.join()
     child.stdout.close()
     child.stderr.close()
@@ -112,6 +116,8 @@ def run(arguments, tell=None, steering=None):
     finally:
         if steering:
             steering.close()
+    if interrupted and arguments[0] != "train":
+        raise KeyboardInterrupt
     if code in (0, 130):
         return code
     raise Error(said(code, [line.rstrip("\n") for line in errors]))

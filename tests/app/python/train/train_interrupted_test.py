@@ -67,6 +67,25 @@ class Interrupted(Runs):
         self.assertEqual((len(run.parts), run.state), (1, "interrupted"))
         self.assertEqual(sorted(os.listdir(self.path("run"))), ["0", "python"])
 
+    def test_before_the_program_takes_it(self):
+        from nwide.training import program
+
+        started = subprocess.Popen
+
+        def start(*arguments, **named):
+            child = started(*arguments, **named)
+            threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return child
+
+        run = self.train(Net, data=rows(), epochs=2, **OPTIONS)
+        program.subprocess.Popen = start
+        self.addCleanup(setattr, program.subprocess, "Popen", started)
+        for call in (lambda: self.train(Net, data=rows(), epochs=3000, save="other", **OPTIONS), lambda: run.best(1).predict(rows()[0])):
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+        self.assertFalse(os.path.exists(self.path("other")))
+        self.assertEqual(run.resume(epochs=3000, quiet=True).report["run"]["step"], 4)
+
     def test_the_command_takes_it(self):
         run = self.train(Net, data=rows(), epochs=2, **OPTIONS)
         said = self.command("train", "--resume", self.path("run"), "--epochs", "4", "--no-store")
