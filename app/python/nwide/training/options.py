@@ -7,7 +7,7 @@ import os
 import re
 
 from ..errors import fail
-from .values import Range, Together, count_of, is_list, number_text, text_of
+from .values import Range, Together, count_of, is_list, number_text, plain, text_of
 
 # Options that each model may have its own value of: the names in Python and in the command.
 KEYS = {name: name for name in ("lr", "weight_decay", "momentum", "nesterov", "dampening", "beta1", "beta2", "eps",
@@ -62,8 +62,7 @@ def check_names(given):
 
 def runs_of(given):
     """One dict of arguments for each wide run: the cross product of the lists of options that change the program."""
-    axes = [(name, list(value)) for name, value in given.items()
-            if name in EACH and is_list(value)]
+    axes = [(name, [plain(one) for one in value]) for name, value in given.items() if name in EACH and is_list(value)]
     net = given.get("net") or {}
     if not isinstance(net, dict):
         fail("train", "net", type(net).__name__, "a dict of the factory's arguments", "net={'width': [64, 256]}")

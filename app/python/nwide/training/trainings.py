@@ -19,7 +19,7 @@ from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_part, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .steering import Steering
-from .values import Together, count_of
+from .values import Together, count_of, plain
 from .weights import Weights
 
 FILES = "python"  # name, or beginning of the name, of the folder with a run's input files
@@ -48,7 +48,7 @@ def train(models, *beside, data, **options) -> Run:
 
 def _train(models, beside, data, options):
     check_names(options)
-    options = {name: value for name, value in options.items() if value is not None}
+    options = {name: plain(value) for name, value in options.items() if value is not None}
     if any(not isinstance(b, Together) for b in beside) or len(beside) > 1:
         fail("train", "argument", f"{len(beside)} without a name", "the models, and nw.zip once",
              "nw.train(Net, nw.zip(lr=[...]), data=...)")
@@ -131,8 +131,8 @@ class Training:
         self.all, self.options, self.chosen = all_runs, dict(options), chosen
         self.place, self.files, self.number = place, files, number
         self.net = options.get("net") or {}
-        self.kept = {"chosen": {k: v if isinstance(v, (int, float, str)) else _name(v) for k, v in chosen.items()},
-                     "files": files, "class": self.all.name, "net": self.net,
+        self.kept = {"chosen": {k: plain(v) if isinstance(plain(v), (int, float, str)) else _name(v) for k, v in chosen.items()},
+                     "files": files, "class": self.all.name, "net": {k: plain(v) for k, v in self.net.items()},
                      "db": os.path.abspath(options["db"]) if options.get("db") else None}
 
     def run(self):

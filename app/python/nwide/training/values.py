@@ -28,6 +28,7 @@ class Together:
 
 def _range(kind, low, high, n):
     name = f"nw.{kind}"
+    low, high, n = plain(low), plain(high), plain(n)
     for end in (low, high):
         if not isinstance(end, numbers.Real) or isinstance(end, bool):
             fail(name, "end", repr(end), "a number", f"{name}(1e-4, 1e-1)")
@@ -68,6 +69,11 @@ def zip(**values) -> Together:
         if count != counts[first]:
             fail("nw.zip", name, f"{count} values", f"{counts[first]} as {first} has", "lists of equal length")
     return Together(dict(values))
+
+
+def plain(value):
+    """A number of NumPy or torch as Python's; anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
 def count_of(value):

@@ -151,6 +151,19 @@ class Numbers(Runs):
         run = self.train(Net, data=(x, y), lr=nw.loguniform(1e-4, 1e-1, 2), seeds=2, epochs=1, save="drawn")
         self.assertEqual(len(set(run.table["lr"])), 2)
 
+    def test_numbers_of_numpy_and_torch(self):
+        """They are the same options as Python's numbers."""
+        tables = []
+        for save, real, whole, truth in (("own", float, int, bool), ("numpy", numpy.float32, numpy.int64, numpy.bool_),
+                                         ("torch", torch.tensor, torch.tensor, torch.tensor)):
+            run = self.train(Net, data=rows(), lr=real(0.0625), seeds=whole(2), seed=whole(3), epochs=whole(2), batch=[whole(8), whole(16)],
+                             validation=real(0.25), patience=whole(5), exact=truth(True), drop_last=truth(False), save=save,
+                             net={"width": whole(4)}, momentum=real(0.5), optimizer="sgd")
+            self.assertEqual(nw.open_run(self.path(save), Net).models[1].a.out_features, 4)
+            tables.append(run.table.to_dict())
+        self.assertEqual(tables[1:], tables[:1] * 2)
+        self.assertEqual(nw.log(numpy.float32(0.25), torch.tensor(0.5), numpy.int64(3)), nw.log(0.25, 0.5, 3))
+
     def test_seeds_that_are_a_list(self):
         x, y = rows()
         run = self.train(Net, data=(x, y), lr=[1e-3, 1e-2], seed=[3, 9, 4], weight_decay=[0, 0.1, 0.5], epochs=1, batch=20,
