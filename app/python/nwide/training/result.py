@@ -484,9 +484,16 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
 
 
 def keep(folder, kept):
-    """Saves the facts that only Python knows; values that JSON cannot hold are left out."""
-    with open(os.path.join(folder, KEPT), "w", encoding="utf-8") as file:
+    """Saves the facts that only Python knows, at once or not at all; values that JSON cannot hold are left out. Without facts
+    there is no file."""
+    path = os.path.join(folder, KEPT)
+    if not kept:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+        return
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump({"schema": 1, **{name: value for name, value in kept.items() if _is_plain(value)}}, file, indent=1)
+    os.replace(f"{path}.new", path)
 
 
 def _is_plain(value):

@@ -16,7 +16,7 @@ from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
-from .result import KEPT, Part, Run, keep, read_part, read_report
+from .result import Part, Run, keep, read_kept, read_part, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .steering import Steering
 from .values import Together, count_of, plain
@@ -113,11 +113,7 @@ class Trainings:
                 if place and os.path.isdir(place) and not os.listdir(place):
                     os.rmdir(place)
             return
-        used = set()
-        for place in places:
-            if os.path.exists(path := os.path.join(place, KEPT)):
-                with open(path, encoding="utf-8") as file:
-                    used.add(json.load(file).get("files"))
+        used = {read_kept(place).get("files") for place in places}
         for name in os.listdir(self.folder):
             old = os.path.join(self.folder, name)
             if (name == FILES or name.startswith(f"{FILES}-")) and os.path.isdir(old) and old not in used and old != files:
@@ -150,6 +146,8 @@ class Training:
         models = self._plan(source, table)
         arguments += models.arguments + self._starts(source, models) + command_line(self._plain())
         self.kept["meaning"] = dataclasses.asdict(reader.meaning)
+        if metrics:
+            self.kept["metrics"] = {"step": 0, "values": {name: [None] * models.n for name in metrics}}  # until they are measured
         report = self._train(arguments)
         part = Part(self.place, report, self.kept, self.all.source)
         part.loss = loss if callable(loss) else None
@@ -388,16 +386,17 @@ class Training:
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
         os.makedirs(self.place, exist_ok=True)
-        before = self._state()
+        before, earlier = self._state(), read_kept(self.place)
+        keep(self.place, self.kept)  # before the run begins: it may be killed, and the command may go on with it
         try:
             program.run(["train", *arguments, f"--save={self.place}"], self.all.tell, self.steering)
         finally:
             if self.steering and self.steering.epochs:
                 self.kept["waited"] = self.steering.epochs.waited
-            if self._state() != before:  # a run that ended in an error may be resumed too
-                self.all.begun = True
-                keep(self.place, self.kept)
-        if self._state() == before:
+            begun = self._state() != before  # a run that ended in an error may be resumed too
+            keep(self.place, self.kept if begun else earlier)
+            self.all.begun = self.all.begun or begun
+        if not begun:
             raise KeyboardInterrupt
         return read_report(self.place)
 

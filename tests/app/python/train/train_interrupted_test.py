@@ -8,19 +8,39 @@ import package  # noqa: E402
 
 package.enter()
 
+import contextlib  # noqa: E402
 import json  # noqa: E402
 import signal  # noqa: E402
 import subprocess  # noqa: E402
 import threading  # noqa: E402
+import time  # noqa: E402
 import unittest  # noqa: E402
 
 import nwide_program  # noqa: E402
+import pandas  # noqa: E402
 import torch  # noqa: E402
 from separate_runs import Net, Runs, rows  # noqa: E402
 
 import nwide as nw  # noqa: E402
 
 OPTIONS = {"validation": 0.25, "lr": [1e-3, 1e-2], "seeds": 2, "order": "sequential", "metrics": ["accuracy"], "dtype": "f64"}
+
+
+class Cities(torch.nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.city = torch.nn.Embedding(3, 2)
+        self.a = torch.nn.Linear(3, width)
+        self.b = torch.nn.Linear(width, 1)
+
+    def forward(self, x, city):
+        return self.b(torch.tanh(self.a(torch.cat([x, self.city(city)], 1))))[:, 0]
+
+
+def cities():
+    x, _ = rows(40)
+    frame = pandas.DataFrame({"age": x[:, 0].numpy(), "city": [("rome", "oslo", "bern")[i % 3] for i in range(40)]})
+    return frame.assign(y=frame["age"] + (frame["city"] == "oslo"))
 
 
 class Interrupted(Runs):
@@ -96,6 +116,41 @@ class Interrupted(Runs):
         self.assertIn("lr=0.01", self.command("report", self.path("run"), "--by", "lr"))
         self.train(Net, data=rows(), epochs=4, save="other", **OPTIONS)
         self.assertIn("SAME", self.command("compare", self.path("run"), self.path("other")).upper())
+
+    def test_killed_and_gone_on_with_by_the_command(self):
+        """What Python alone knows of a run is there while it runs: the factory's arguments, codes of words, metrics of its own."""
+        self.train(Net, data=rows(), epochs=1, **OPTIONS)
+
+        def state():
+            with contextlib.suppress(FileNotFoundError):
+                return os.stat(self.path("run/run.safetensors")).st_mtime_ns
+
+        before = state()
+        code = ("import nwide as nw, sys; sys.path[:0] = sys.argv[1:3]; from train_interrupted_test import Cities, cities; "
+                "nw.train(Cities, data=cities(), target='y', column={'x': ['age'], 'city': 'city'}, net={'width': 9}, "
+                "metrics={'f': lambda output, target: 0.0}, validation=0.25, lr=[1e-3, 1e-2], epochs=2000, save=sys.argv[3], "
+                "overwrite=True, no_store=True)")
+        child = subprocess.Popen([sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), os.path.dirname(package.__file__),
+                                  self.path("run")], stdout=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        while state() in (None, before):
+            time.sleep(0.01)
+            self.assertIsNone(child.poll())
+        with open(f"/proc/{child.pid}/task/{child.pid}/children", encoding="utf-8") as file:
+            program = int(file.read())
+        os.kill(child.pid, signal.SIGKILL)
+        os.kill(program, signal.SIGKILL)
+        child.wait()
+        self.command("train", "--resume", self.path("run"), "--quiet")
+        run, given = nw.open_run(self.path("run"), Cities), cities().drop(columns="y")
+        self.assertEqual((run.state, run.models[1].a.out_features), ("complete", 9))
+        self.assertEqual(run.notes[-1], "f is a function of Python: the steps since 0 were made without it")
+        codes = torch.tensor([["bern", "oslo", "rome"].index(city) for city in given["city"]])
+        with torch.no_grad():
+            expected = run.models[0](torch.tensor(given["age"]).float()[:, None], codes)
+        self.assertLess((run.best(2).predict(given, reduce="none")[run.best(2).indices.index(0)] - expected).abs().max().item(), 1e-5)
+        self.assertTrue(set(run.ensemble(2).indices) <= {0, 1})
 
     def test_runs_of_the_command(self):
         x, y = rows()
