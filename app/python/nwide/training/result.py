@@ -13,12 +13,12 @@ from torch import nn
 from ..errors import fail
 from ..store import default_path
 from . import program, ranks, tensor_files
+from .folder import keep, read_kept, read_report
 from .network import Source, takes_batch
+from .planned import planned_beside
 from .rows import Meaning, Reader
 from .scores import MeanLoss, greedy, log_probabilities, scores_of, weighted_mean
 from .steering import Steering
-
-KEPT = "python.json"  # facts about a run that only Python knows, stored beside its report
 
 
 class Part:
@@ -179,11 +179,10 @@ class Selection:
 
 
 class Run:
-    """The result of `nw.train`: one wide run, or several that ran one after the other."""
+    """The result of `nw.train`: one wide run, or several one after the other. `later`: those without a report yet."""
 
-    def __init__(self, parts):
-        self.parts = parts
-        self._places = [(part, i) for part in parts for i in range(part.report["n"])]
+    def __init__(self, parts, later=()):
+        self.parts, self.later = parts, list(later)
 
     def __repr__(self):
         return f"Run({len(self)} models{f' in {len(self.parts)} wide runs' if len(self.parts) > 1 else ''}, {self.state})"
@@ -192,10 +191,15 @@ class Run:
         return len(self._places)
 
     @property
+    def _places(self):
+        """Of each model its part, and its number there."""
+        return [(part, i) for part in self.parts for i in range(part.report["n"])]
+
+    @property
     def state(self) -> str:
-        """"complete", or "interrupted" if one of its runs was."""
+        """"complete", or "interrupted" if one of its runs was, or did not begin."""
         states = {part.report["run"]["state"] for part in self.parts}
-        return "complete" if states == {"complete"} else "interrupted"
+        return "complete" if states == {"complete"} and not self.later else "interrupted"
 
     @property
     def report(self) -> dict:
@@ -207,6 +211,8 @@ class Run:
     def notes(self) -> list:
         """The notes in the runs' reports."""
         notes = [note for part in self.parts for note in part.report["notes"]]
+        if self.later:
+            notes.append(f"wide runs that have no report yet: {'; '.join(map(str, self.later))}")
         for part in self.parts:
             if "waited" in part.kept:
                 notes.append(f"{part.kept['waited']:.1f} s of {part.report['run']['seconds']:.1f} s of training went by waiting for rows")
@@ -314,7 +320,8 @@ class Run:
             fail("best", "k", repr(k), f"1 to {len(self)}, as many as there are models", "run.best(1)")
         if not found and any(part.report["data"]["validation_rows"] for part in self.parts):
             names = " or ".join(dict.fromkeys(part.report["monitor"]["name"] for part in self.parts))
-            fail("best", "models", f"no evaluation in which {names} is a number", "values to choose by", "another monitor=, or run.models")
+            fail("best", "models", f"no evaluation in which {names} is a number", "values to choose by",
+                 "another monitor=, or run.models")
         if not found:
             fail("best", "models", "a run without validation rows", "values to choose by", "validation=0.2")
         indices = [index for _, index in sorted(found)[:k]]
@@ -377,16 +384,22 @@ class Run:
         return axes
 
     def resume(self, **changes) -> "Run":
-        """Goes on with what was interrupted, or with `epochs=` for longer; `threads=`, `quiet=` and `callbacks=`, which no run
-        keeps, may be said too."""
+        """Goes on with what was interrupted and begins what was not begun, or goes on with `epochs=` for longer; `threads=`,
+        `quiet=` and `callbacks=`, which no run keeps, may be said too."""
         for name in changes:
             if name not in ("epochs", "steps", "threads", "quiet", "callbacks"):
                 fail("resume", name, "it", "only what a run may change: epochs, steps, threads, quiet, callbacks", "a new run")
-        def follow(_):
-            for part in self.parts:
-                part.report, part.kept = read_report(part.folder), read_kept(part.folder)
 
-        ranks.of_all(lambda: (None, self._go_on(**changes)), follow, program.run)
+        def lead():
+            self._go_on(**changes)
+            return [part.folder for part in self.parts], None
+
+        def follow(places):
+            source = self.parts[0].source
+            self.parts = [Part(place, read_report(place), read_kept(place), source) for place in places]
+            self.later = planned_beside(self.parts)
+
+        ranks.of_all(lead, follow, program.run)
         return self
 
     def _go_on(self, quiet=False, callbacks=None, **changes):
@@ -397,20 +410,48 @@ class Run:
                 fail("resume", "run", "one that saved nothing", "its folder", "a run without no_save=True")
             if part.report["run"]["state"] == "complete" and not changes:
                 continue
-            if part.kept.get("epochs"):
-                fail("resume", "rows", "a run in which each epoch had rows of its own", "rows that are kept",
-                     f"a new run with weights=, of {part.folder}/last")
-            words = [f"--{name}={value}" for name, value in changes.items()]
-            db = part.kept.get("db")
-            words += [f"--db={db}"] if db else []
-            steering = Steering(callbacks, db or default_path(), part.chosen) if callbacks else None
-            words += ["--wait"] if steering else []
-            code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet), steering)
-            part.report = read_report(part.folder)
+            if self._resumed(part, quiet, callbacks, changes):
+                return
+        longer = any(name in changes for name in ("epochs", "steps"))
+        while self.later:
+            planned = self.later[0]
+            _refuse_epochs(planned)
+            try:
+                report = planned.train(program.Tell(quiet), _steering(planned.kept, callbacks), changes.get("threads"))
+            except KeyboardInterrupt:  # before it began
+                return
+            part = part_of(planned, report, self.parts[0].source)
+            self.parts.append(part)
+            del self.later[0]
             if part.functions:
                 part.measure()
-            if code:
-                break
+            if report["run"]["state"] == "interrupted" or longer and self._resumed(part, quiet, callbacks, changes):
+                return
+
+    @staticmethod
+    def _resumed(part, quiet, callbacks, changes):
+        """Goes on with one wide run. Returns whether it was interrupted."""
+        _refuse_epochs(part)
+        words = [f"--{name}={value}" for name, value in changes.items()]
+        db = part.kept.get("db")
+        words += [f"--db={db}"] if db else []
+        steering = _steering(part.kept, callbacks)
+        words += ["--wait"] if steering else []
+        code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet), steering)
+        part.report = read_report(part.folder)
+        if part.functions:
+            part.measure()
+        return bool(code)
+
+
+def _refuse_epochs(run):
+    if run.kept.get("epochs"):
+        fail("resume", "rows", "a run in which each epoch had rows of its own", "rows that are kept",
+             f"a new run with weights=, of {run.folder}/last")
+
+
+def _steering(kept, callbacks):
+    return Steering(callbacks, kept.get("db") or default_path(), kept.get("chosen")) if callbacks else None
 
 
 def _frame(rows):
@@ -440,23 +481,17 @@ def validation_rows(part, whole=False):
     return columns, columns[target[0]]
 
 
-def read_report(folder):
-    try:
-        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
-            return json.load(file)
-    except OSError:
-        fail("open_run", str(folder), "no run's report", "the folder of a run", "workbench list runs")
+def part_of(planned, report, source):
+    """The Part of a wide run that was planned, once it has a report."""
+    part = Part(planned.folder, report, planned.kept, source)
+    part.loss, part.functions = planned.loss, planned.functions
+    return part
 
 
-def read_kept(folder):
-    with contextlib.suppress(OSError):
-        with open(os.path.join(folder, KEPT), encoding="utf-8") as file:
-            return json.load(file)
-    return {}
-
-
-def read_part(folder, given):
-    return Part(folder, read_report(folder), read_kept(folder), _source(given))
+def read_run(places, given):
+    """The Run of wide runs in these folders, and of those of the same call that have not begun."""
+    parts = [Part(place, read_report(place), read_kept(place), _source(given)) for place in places]
+    return Run(parts, planned_beside(parts))
 
 
 def _source(given):
@@ -477,29 +512,8 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
         places = [os.path.join(folder, name) for name in numbered]
         if os.path.exists(os.path.join(folder, "report.json")) or not places:
             places = [folder]
-        parts = [read_part(place, models) for place in places]
         # Of runs one after the other: those of one call of nw.train, as others may be left of an earlier one.
-        return Run([part for part in parts if part.kept.get("files") == parts[0].kept.get("files")])
+        begun = places[:1] + [place for place in places[1:] if os.path.exists(os.path.join(place, "report.json"))]
+        files = [read_kept(place).get("files") for place in begun]
+        return read_run([place for place, of in zip(begun, files) if of == files[0]], models)
     fail("open_run", "models", type(models).__name__, "a class, a factory or a module", "nw.open_run('runs/a', Net)")
-
-
-def keep(folder, kept):
-    """Saves the facts that only Python knows, at once or not at all; values that JSON cannot hold are left out. Without facts
-    there is no file."""
-    path = os.path.join(folder, KEPT)
-    if not kept:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
-        return
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        json.dump({"schema": 1, **{name: value for name, value in kept.items() if _is_plain(value)}}, file, indent=1)
-    os.replace(f"{path}.new", path)
-
-
-def _is_plain(value):
-    """Whether a value can be stored as JSON: the factory's arguments may be anything."""
-    try:
-        json.dumps(value)
-        return True
-    except (TypeError, ValueError):
-        return False

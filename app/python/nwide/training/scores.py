@@ -32,7 +32,8 @@ class MeanLoss:
             targets = self.targets.reshape(log_p.shape)
             each = -(self._numbers("pos_weight", 1.0) * targets * log_p + (1 - targets) * log_rest)
         elif self.name == "huber":
-            each = F.huber_loss(answer, self.targets.reshape(answer.shape), reduction="none", delta=float(self.keys.get("delta", 1)))
+            delta = float(self.keys.get("delta", 1))
+            each = F.huber_loss(answer, self.targets.reshape(answer.shape), reduction="none", delta=delta)
         else:
             each = (F.mse_loss if self.name == "mse" else F.l1_loss)(answer, self.targets.reshape(answer.shape), reduction="none")
         return weighted_mean(each, self.weights)

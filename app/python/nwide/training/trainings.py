@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 import tempfile
@@ -14,9 +13,11 @@ from ..recording import untouched_randomness
 from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
+from .folder import read_kept
 from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
-from .result import Part, Run, keep, read_kept, read_part, read_report
+from .planned import Planned, save_planned
+from .result import Run, part_of, read_run
 from .rows import FOLD, Reader, share_or_rows
 from .steering import Steering
 from .values import Together, count_of, plain
@@ -43,7 +44,7 @@ def train(models, *beside, data, **options) -> Run:
         run = _train(models, beside, data, options)
         return [part.folder for part in run.parts], run
 
-    return ranks.of_all(lead, lambda places: Run([read_part(place, models) for place in places]), program.run)
+    return ranks.of_all(lead, lambda places: read_run(places, models), program.run)
 
 
 def _train(models, beside, data, options):
@@ -67,7 +68,6 @@ class Trainings:
         self.name = options.get("name") or self.source({}).name
         saves = not options.get("no_save")
         self.folder = os.path.abspath(os.fspath(options.get("save") or os.path.join("runs", self.name))) if saves else ""
-        self.begun = False  # whether any of these runs is in its folder
         self.rows = None  # read once, on first use
 
     def run(self, runs):
@@ -85,15 +85,26 @@ class Trainings:
             self.tell(f"{len(runs)} wide runs, one after the other: "
                       + " × ".join(f"{name} {', '.join(of)}" for name, of in values.items()))
         files = self._folder_for_files()
-        parts = []
+        parts, trainings = [], [Training(self, *run, place, files, i) for i, (run, place) in enumerate(zip(runs, places))]
         try:
-            for (options, chosen), place in zip(runs, places):
-                parts.append(Training(self, options, chosen, place, files, len(parts)).run())
-                if parts[-1].report["run"]["state"] == "interrupted":
+            planned = [training.prepare() for training in trainings]
+            if many and self.folder:
+                save_planned(files, planned)
+            for training in trainings:
+                try:
+                    report = training.train()
+                except KeyboardInterrupt:  # before it began
+                    if not parts:
+                        raise
+                    break
+                parts.append(part_of(training.planned, report, self.source))
+                if parts[-1].functions:
+                    parts[-1].measure()
+                if report["run"]["state"] == "interrupted":
                     break
         finally:
-            self._tidy(files, places)
-        return Run(parts)
+            self._tidy(files, places, any(training.planned and training.planned.begun for training in trainings))
+        return Run(parts, planned[len(parts):])
 
     def _folder_for_files(self):
         """Makes a new folder: the files of an earlier run are needed until this one begins."""
@@ -105,13 +116,12 @@ class Trainings:
         os.makedirs(files)
         return files
 
-    def _tidy(self, files, places):
+    def _tidy(self, files, places, begun):
         """Removes the files of overwritten runs and of a run that never began."""
-        if not self.begun:
+        if not begun:
             shutil.rmtree(files, ignore_errors=True)
-            for place in [*places, self.folder]:
-                if place and os.path.isdir(place) and not os.listdir(place):
-                    os.rmdir(place)
+            if self.folder and os.path.isdir(self.folder) and not os.listdir(self.folder):
+                os.rmdir(self.folder)
             return
         used = {read_kept(place).get("files") for place in places}
         for name in os.listdir(self.folder):
@@ -127,11 +137,13 @@ class Training:
         self.all, self.options, self.chosen = all_runs, dict(options), chosen
         self.place, self.files, self.number = place, files, number
         self.net = options.get("net") or {}
+        self.steering, self.make_rows, self.planned = None, None, None
         self.kept = {"chosen": {k: plain(v) if isinstance(plain(v), (int, float, str)) else _name(v) for k, v in chosen.items()},
                      "files": files, "class": self.all.name, "net": {k: plain(v) for k, v in self.net.items()},
                      "db": os.path.abspath(options["db"]) if options.get("db") else None}
 
-    def run(self):
+    def prepare(self):
+        """Writes the run's files; returns it as Planned."""
         source = self._source()
         self.steering = self._steering()
         metrics, loss = self._own_metrics(), self.options.get("loss")
@@ -148,13 +160,21 @@ class Training:
         self.kept["meaning"] = dataclasses.asdict(reader.meaning)
         if metrics:
             self.kept["metrics"] = {"step": 0, "values": {name: [None] * models.n for name in metrics}}  # until they are measured
-        report = self._train(arguments)
-        part = Part(self.place, report, self.kept, self.all.source)
-        part.loss = loss if callable(loss) else None
-        if metrics:
-            part.functions = metrics
-            part.measure()
-        return part
+        self.planned = Planned(self.place, arguments, self.kept)
+        self.planned.loss, self.planned.functions = loss if callable(loss) else None, metrics
+        return self.planned
+
+    def train(self):
+        """Runs the program on what is prepared, with this process's callbacks and rows of epochs."""
+        if self.make_rows:
+            self.steering.epochs = Epochs(self.make_rows, self._file(f"epochs-{self.number}"), self._first_seed())
+        try:
+            return self.planned.train(self.all.tell, self.steering)
+        finally:
+            if self.make_rows:
+                with contextlib.suppress(Exception):  # already raised where the rows were needed
+                    self.steering.epochs.finish()
+                shutil.rmtree(self.steering.epochs.folder, ignore_errors=True)
 
     def _source(self):
         source, weights = self.all.source(self.net), self.options.get("weights")
@@ -206,9 +226,8 @@ class Training:
                          "a DataLoader of one length")
             return changed(columns, augment, batch) if changes else columns
 
-        self.kept["epochs"] = True
-        self.steering.epochs = Epochs(make, self._file(f"epochs-{self.number}"), self._first_seed())
-        return [f"--epoch-data={self.steering.epochs.folder}"]
+        self.kept["epochs"], self.make_rows = True, make
+        return [f"--epoch-data={self._file(f'epochs-{self.number}')}"]
 
     def _file(self, name):
         return os.path.join(self.files, name)
@@ -350,7 +369,7 @@ class Training:
         return [f"--weights={starts.folder}"]
 
     def _plain(self):
-        options = {"name": self.all.name, **self.options}
+        options = {"name": self.all.name, **self.options, "db": self.kept["db"]}
         if self.chosen:
             options["name"] += " " + " ".join(f"{k}={v}" for k, v in self.kept["chosen"].items())
         return options
@@ -367,46 +386,6 @@ class Training:
                 fail("train", what, f"{option} too", "a store, through which the run is told, and its own words",
                      f"a run without {option}=")
         return Steering(callbacks, self.options.get("db") or default_path(), self.kept["chosen"])
-
-    def _train(self, arguments):
-        arguments = [*arguments, "--wait"] if self.steering else arguments
-        try:
-            return self._trained(arguments)
-        finally:
-            if self.steering and self.steering.epochs:
-                with contextlib.suppress(Exception):  # already raised where the rows were needed
-                    self.steering.epochs.finish()
-                shutil.rmtree(self.steering.epochs.folder, ignore_errors=True)
-
-    def _trained(self, arguments):
-        if not self.place:
-            path = self._file(f"report-{self.number}.json")
-            if program.run(["train", *arguments, f"--json={path}"], self.all.tell, self.steering) and not os.path.exists(path):
-                raise KeyboardInterrupt  # nothing had begun
-            with open(path, encoding="utf-8") as file:
-                return json.load(file)
-        os.makedirs(self.place, exist_ok=True)
-        before, earlier = self._state(), read_kept(self.place)
-        keep(self.place, self.kept)  # before the run begins: it may be killed, and the command may go on with it
-        try:
-            program.run(["train", *arguments, f"--save={self.place}"], self.all.tell, self.steering)
-        finally:
-            if self.steering and self.steering.epochs:
-                self.kept["waited"] = self.steering.epochs.waited
-            begun = self._state() != before  # a run that ended in an error may be resumed too
-            keep(self.place, self.kept if begun else earlier)
-            self.all.begun = self.all.begun or begun
-        if not begun:
-            raise KeyboardInterrupt
-        return read_report(self.place)
-
-    def _state(self):
-        """A value that changes whenever the run's state file is written."""
-        try:
-            found = os.stat(os.path.join(self.place, "run.safetensors"))
-            return found.st_ino, found.st_mtime_ns
-        except OSError:
-            return None
 
 
 def _name(value):

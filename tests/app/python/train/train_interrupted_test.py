@@ -10,6 +10,7 @@ package.enter()
 
 import contextlib  # noqa: E402
 import json  # noqa: E402
+import shutil  # noqa: E402
 import signal  # noqa: E402
 import subprocess  # noqa: E402
 import threading  # noqa: E402
@@ -65,6 +66,21 @@ class Interrupted(Runs):
         program.Tell.__call__ = tell
         self.addCleanup(setattr, program.Tell, "__call__", say)
 
+    def interrupt_starts(self, which=lambda arguments: True):
+        """Ctrl-C in the first moments of programs with these arguments."""
+        from nwide.training import program
+
+        started = subprocess.Popen
+
+        def start(arguments, **named):
+            child = started(arguments, **named)
+            if which(arguments):
+                threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return child
+
+        program.subprocess.Popen = start
+        self.addCleanup(setattr, program.subprocess, "Popen", started)
+
     def test_saves_returns_and_goes_on(self):
         whole = self.train(Net, data=rows(), epochs=3000, save="whole", **OPTIONS).table
         self.interrupt_at("epoch 5 ")
@@ -87,19 +103,59 @@ class Interrupted(Runs):
         self.assertEqual((len(run.parts), run.state), (1, "interrupted"))
         self.assertEqual(sorted(os.listdir(self.path("run"))), ["0", "python"])
 
+    def same(self, run, whole):
+        for column in ("batch", "lr", "seed", "status", "step", "best_step"):
+            self.assertEqual(list(run.table[column]), list(whole[column]))
+        for own, other in zip(run.table["loss"], whole["loss"]):
+            self.assertAlmostEqual(own, other, delta=1e-9)
+
+    def test_those_that_did_not_begin_do_when_it_goes_on(self):
+        options = {**OPTIONS, "epochs": 1500, "batch": [8, 16, 20], "exact": True}
+        whole = self.train(Net, data=rows(), save="whole", **options).table
+        self.interrupt_at("epoch 5 ")
+        run = self.train(Net, data=rows(), **options)
+        for one in (run, nw.open_run(self.path("run"), Net)):
+            self.assertEqual((len(one), one.state), (4, "interrupted"))
+            self.assertEqual(one.notes[-1], "wide runs that have no report yet: batch 16; batch 20")
+        run.resume(quiet=True)
+        self.assertEqual((len(run.parts), run.state), (3, "complete"))
+        self.same(run, whole)
+        self.interrupt_at("epoch 5 ")
+        self.train(Net, data=rows(), overwrite=True, **options)
+        self.interrupt_at("epoch 5 ")  # of the second
+        again = nw.open_run(self.path("run"), Net).resume(quiet=True)
+        self.assertEqual((len(again), again.state, again.notes[-1]), (8, "interrupted", "wide runs that have no report yet: batch 20"))
+        os.remove(self.path("run/1/report.json"))  # as if it had been killed
+        again = nw.open_run(self.path("run"), Net)
+        self.assertEqual((len(again), again.state), (4, "interrupted"))
+        self.same(again.resume(quiet=True), whole)
+        self.same(nw.open_run(self.path("run"), Net), whole)
+
+    def test_between_two_wide_runs(self):
+        times = []
+
+        def second(arguments):
+            times.extend([1] if arguments[1] == "train" else [])
+            return len(times) == 2
+
+        self.interrupt_starts(second)
+        options = {**OPTIONS, "epochs": 2, "batch": [8, 16], "exact": True, "metrics": {"f": lambda output, target: output.mean()}}
+        run = self.train(Net, data=rows(), **options)
+        self.assertEqual((len(run.parts), run.report["run"]["state"], run.state), (1, "complete", "interrupted"))
+        self.assertEqual(sorted(os.listdir(self.path("run"))), ["0", "python"])
+        again = nw.open_run(self.path("run"), Net)
+        run.resume(quiet=True)
+        whole = self.train(Net, data=rows(), save="whole", **options)
+        self.same(run, whole.table)
+        self.assertEqual(list(run.table["f"]), list(whole.table["f"]))
+        shutil.rmtree(self.path("run/1"))
+        again.resume(epochs=4, threads=1, quiet=True)
+        self.same(again, self.train(Net, data=rows(), save="longer", **{**options, "epochs": 4}).table)
+        self.assertEqual(again.notes[-1], "f is a function of Python: the steps since 0 were made without it")
+
     def test_before_the_program_takes_it(self):
-        from nwide.training import program
-
-        started = subprocess.Popen
-
-        def start(*arguments, **named):
-            child = started(*arguments, **named)
-            threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGINT)).start()
-            return child
-
         run = self.train(Net, data=rows(), epochs=2, **OPTIONS)
-        program.subprocess.Popen = start
-        self.addCleanup(setattr, program.subprocess, "Popen", started)
+        self.interrupt_starts()
         for call in (lambda: self.train(Net, data=rows(), epochs=3000, save="other", **OPTIONS), lambda: run.best(1).predict(rows()[0])):
             with self.assertRaises(KeyboardInterrupt):
                 call()
@@ -130,8 +186,8 @@ class Interrupted(Runs):
                 "nw.train(Cities, data=cities(), target='y', column={'x': ['age'], 'city': 'city'}, net={'width': 9}, "
                 "metrics={'f': lambda output, target: 0.0}, validation=0.25, lr=[1e-3, 1e-2], epochs=2000, save=sys.argv[3], "
                 "overwrite=True, no_store=True)")
-        child = subprocess.Popen([sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), os.path.dirname(package.__file__),
-                                  self.path("run")], stdout=subprocess.DEVNULL, start_new_session=True)
+        folders = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(package.__file__), self.path("run")
+        child = subprocess.Popen([sys.executable, "-c", code, *folders], stdout=subprocess.DEVNULL, start_new_session=True)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
         while state() in (None, before):
@@ -149,7 +205,9 @@ class Interrupted(Runs):
         codes = torch.tensor([["bern", "oslo", "rome"].index(city) for city in given["city"]])
         with torch.no_grad():
             expected = run.models[0](torch.tensor(given["age"]).float()[:, None], codes)
-        self.assertLess((run.best(2).predict(given, reduce="none")[run.best(2).indices.index(0)] - expected).abs().max().item(), 1e-5)
+        best = run.best(2)
+        found = best.predict(given, reduce="none")[best.indices.index(0)]
+        self.assertLess((found - expected).abs().max().item(), 1e-5)
         self.assertTrue(set(run.ensemble(2).indices) <= {0, 1})
 
     def test_runs_of_the_command(self):
