@@ -14,11 +14,13 @@ namespace {
 /// Which numbers of ranges are tried for 11 models on two threads, by calls that take as long as
 /// `call_ms` says of them.
 std::vector<int> tried(const RangeOptions& options, const std::function<int(int)>& call_ms,
-                       int* chosen = nullptr) {
+                       int* chosen = nullptr, bool draws = false) {
   Network network;
   network.name = "double";
   network.tensors = {{"x", Role::input, {3}}};
-  network.forward = [](const Tensors& t) { return Tensors{t[0] * 2}; };
+  network.forward = [draws](const Tensors& t) {
+    return Tensors{draws ? at::dropout(t[0], 0.5, true) : t[0] * 2};
+  };
   const Ensemble ensemble = generate(network, 11, at::kFloat, at::kCPU, 3);
   const Program single = record_single(network, ensemble);
   const MakeProgram program = [&](int64_t begin, int64_t n) {
@@ -44,6 +46,16 @@ std::vector<int> tried(const RangeOptions& options, const std::function<int(int)
   const auto executor = choose_ranges(single, 11, two, lower, call_of);
   if (chosen) *chosen = executor->ranges();
   return numbers;
+}
+
+/// Threads would take from one generator in any order.
+TEST(ChooseRanges, DoesNotSplitWhatDrawsRandomNumbers) {
+  RangeOptions asked;
+  asked.asked = 3;
+  for (const RangeOptions& options : {RangeOptions(), asked})
+    EXPECT_EQ(tried(
+                  options, [](int) { return 1; }, nullptr, /*draws=*/true),
+              std::vector<int>{1});
 }
 
 TEST(ChooseRanges, TriesLongerRangesWhileTheyMayWin) {

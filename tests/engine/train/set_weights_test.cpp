@@ -59,6 +59,35 @@ TEST(TrainerSetWeights, EvaluationIsOfTheseWeightsForAllModels) {
     }
 }
 
+TEST(TrainerModels, ThoseThatAreStoppedOrDoNotExistAreRefused) {
+  const Subject s = mlp();
+  Trainer trainer = trained(s, 0);
+  const auto refused = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  for (const int64_t m : {int64_t{-1}, kN}) {
+    const std::string wanted =
+        fmt::format("[train] model: got {}, expected 0 to 4; try one of running()", m);
+    EXPECT_EQ(refused([&] { trainer.set_hyperparameter("lr", m, 0.1); }), wanted);
+    EXPECT_EQ(refused([&] { trainer.hyperparameter("lr", m); }), wanted);
+    EXPECT_EQ(refused([&] { trainer.stop(m); }), wanted);
+  }
+  for (int64_t m = 0; m < kN; ++m) trainer.stop(m);
+  const Batch b = batch(s, kN, kRows, at::kFloat, 90);
+  for (const std::function<void()>& call : {std::function<void()>([&] { trainer.step(b); }),
+                                            std::function<void()>([&] { trainer.prepare(b); }),
+                                            std::function<void()>([&] { trainer.evaluate(b); }),
+                                            std::function<void()>([&] { trainer.check(b, 2); })})
+    EXPECT_EQ(refused(call),
+              "[train] models: got none that runs, expected one at least; try before all are "
+              "stopped");
+}
+
 TEST(TrainerSetWeights, RefusesOtherNamesAndSizesAndChangesNothing) {
   const Subject s = mlp();
   Trainer trainer = trained(s, 0);
