@@ -210,7 +210,7 @@ def in_words(text):
         return f"{names[flag]}={value if re.fullmatch(r'[-+.0-9e]+', value) else repr(value)}"
 
     said, _, tried = text.rpartition("; try ")
-    tried = re.sub(r"(--[a-z][a-z-]*) ([^\s,;]+)", advice, tried)
+    tried = re.sub(r"(--[a-z][a-z-]*) (?!or\b|and\b)([^\s,;]+)", advice, tried)
     tried = re.sub(r"--(?!help)[a-z][a-z-]*", lambda m: name_of(m[0]) + ("=True" if name_of(m[0]) in FLAGS else "="), tried)
     said = re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda m: name_of(m[0]), said)
     return f"{said}; try {tried}" if said else tried

@@ -91,6 +91,11 @@ class Arguments(Runs):
     def test_advice_that_is_a_command(self):
         self.no("[workbench train] usage: batch: got 0, expected a positive number; try workbench train --help", batch=0, seeds=2)
 
+    def test_advice_with_two_options(self):
+        far = torch.full((8, 4), 1e20), torch.full((8, 3), 1e20)
+        self.refused("[train] models: got all 2 diverged, expected one to train; try a smaller lr= or clip=1",
+                     lambda: self.train(nn.Linear(4, 3), data=far, loss="mse", optimizer="sgd", lr=1e30, n=2, epochs=2))
+
     def test_how_many(self):
         self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",
                 lr=0.1)
