@@ -147,7 +147,8 @@ class Interrupted(Runs):
         run.resume(quiet=True)
         whole = self.train(Net, data=rows(), save="whole", **options)
         self.same(run, whole.table)
-        self.assertEqual(list(run.table["f"]), list(whole.table["f"]))
+        for f, of_whole in zip(run.table["f"], whole.table["f"], strict=True):
+            self.assertAlmostEqual(f, of_whole, delta=1e-6)  # of predictions, which no option makes exact
         shutil.rmtree(self.path("run/1"))
         again.resume(epochs=4, threads=1, quiet=True)
         self.same(again, self.train(Net, data=rows(), save="longer", **{**options, "epochs": 4}).table)
