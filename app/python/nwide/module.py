@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_extra_state
 from .errors import Error, fail
+from .one import One
 from .options import Options
 from .progress import Progress
 from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
@@ -508,7 +509,7 @@ class WideModule(nn.Module):
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, i: int) -> "One":
+    def __getitem__(self, i: int) -> One:
         """Model i, with `state_dict()`, `load_state_dict()` and `module()`."""
         if not -self.n <= i < self.n:
             raise IndexError(f"[wide] model: got {i}, expected {-self.n} to {self.n - 1}; try 0")
@@ -527,62 +528,6 @@ class WideModule(nn.Module):
 
     def __repr__(self):
         return f"WideModule({self.n} x {type(self._model).__name__})"
-
-
-class One:
-    """One of the N models."""
-
-    def __init__(self, wide, index):
-        self._wide, self._index = wide, index
-
-    def _own(self):
-        wide = self._wide
-        for slot, shared, weight in zip(wide._slots, wide._shared, wide._weights()):
-            yield slot, weight.detach() if shared else weight.detach()[self._index]
-
-    def state_dict(self) -> OrderedDict[str, torch.Tensor]:
-        """The model's state_dict; its tensors are views of the wide tensors."""
-        refuse_extra_state(self._wide._model)
-        names = {slot.name: tensor for slot, tensor in self._own()}
-        ties = aliases_of(self._wide._model, self._wide._slots)
-        return OrderedDict((name, names[ties.get(name, name)]) for name in self._wide._model.state_dict())
-
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Writes the weights of this model only. Raises Error for other names or shapes than the model's."""
-        own = self.state_dict()
-        for name in sorted(own.keys() ^ state.keys()):
-            fail("load_state_dict", name, "none" if name in own else "a tensor",
-                 "a tensor" if name in own else "none", "the state_dict of such a model")
-        for name, tensor in own.items():
-            if state[name].shape != tensor.shape:
-                fail("load_state_dict", name, tuple(state[name].shape), tuple(tensor.shape),
-                     "the state_dict of such a model")
-        with torch.no_grad():
-            for name, tensor in own.items():
-                tensor.copy_(state[name])
-        if self._wide._frozen:
-            self._wide._forget()
-
-    def _write(self, model):
-        pairs = []
-        for slot, tensor in self._own():
-            try:
-                target = slot.of(model)
-            except (AttributeError, KeyError):
-                target = None
-            if not isinstance(target, torch.Tensor) or target.shape != tensor.shape:
-                fail("copy_to", slot.name, tuple(target.shape) if isinstance(target, torch.Tensor) else "none",
-                     tuple(tensor.shape), "models of this architecture")
-            pairs.append((target, tensor))
-        with torch.no_grad():
-            for target, tensor in pairs:
-                target.copy_(tensor)
-
-    def module(self) -> nn.Module:
-        """A separate nn.Module with a copy of these weights."""
-        own = self._wide._one_model()
-        self._write(own)
-        return own
 
 
 class CacheInfo(NamedTuple):

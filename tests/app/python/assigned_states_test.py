@@ -1,4 +1,4 @@
-"""load_state_dict(assign=True): the tensors given become the wide module's own."""
+"""Names of parts and tensors; load_state_dict(assign=True): the tensors given become the wide module's own."""
 
 import package
 
@@ -75,6 +75,45 @@ class Assigned(unittest.TestCase):
         torch.testing.assert_close(outer[0](x), expected)
         outer.load_state_dict({k: v.double() for k, v in outer.state_dict().items()}, assign=True)
         torch.testing.assert_close(outer[0](x.double()), torch.stack([m.double()(one.double()) for m, one in zip(others, x)]))
+
+
+class Names(unittest.TestCase):
+    def test_parts_named_as_attributes_of_a_wide_module(self):
+        class Net(nn.Module):
+            def __init__(self, name):
+                super().__init__()
+                self.name = name
+                self.add_module(name, nn.Sequential(nn.Linear(4, 3)))
+                self.register_parameter("freeze", nn.Parameter(torch.rand(3)))
+                self.register_buffer("export", torch.rand(3))
+
+            def forward(self, x):
+                return self._modules[self.name](x) * self.freeze + self.export
+
+        for name in ("head", "n", "plan", "_slots"):
+            models, x = [Net(name) for _ in range(3)], torch.randn(3, 5, 4)
+            wide = nw.compile(models)
+            torch.testing.assert_close(wide(x).detach(), torch.stack([m(one) for m, one in zip(models, x)]).detach())
+            self.assertIs(wide.get_submodule(name), wide._modules[name])
+            self.assertIs(wide.get_submodule(f"{name}.0"), wide._modules[name]._modules["0"])
+            self.assertIs(wide.get_submodule(""), wide)
+            for own, known in ((wide.get_parameter, wide.named_parameters()), (wide.get_buffer, wide.named_buffers())):
+                for key, tensor in known:
+                    self.assertIs(own(key), tensor, key)
+                for missing in ("other", f"{name}.other", "other.weight", f"{name}.0.weight.more", "training"):
+                    with self.assertRaises(AttributeError, msg=missing):
+                        own(missing)
+            given = {key: 2 * p.detach() for key, p in wide.named_parameters()}
+            if name == "head":
+                expected = torch.stack([torch.func.functional_call(m, {key: p[i] for key, p in given.items()}, x[i])
+                                        for i, m in enumerate(models)])
+                torch.testing.assert_close(torch.func.functional_call(wide, given, x).detach(), expected.detach())
+            else:
+                with self.assertRaisesRegex(TypeError, f"submodule `{name}`"):
+                    torch.func.functional_call(wide, given, x)
+        for model, name in ((lambda: Net("_model"), "_model"), (lambda: nn.Sequential(Net("_wide")), "0._wide")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[compile\] submodule {name}: got a name that .*; try to rename _"):
+                nw.compile([model() for _ in range(3)])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import package
 
 package.enter()
 
+import copy  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import threading  # noqa: E402
@@ -228,6 +229,26 @@ class Contest(unittest.TestCase):
         result = wide.benchmark(torch.randn(2, 4), budget_s=0.05)
         self.assertTrue(result.passed, result)
         self.assertIn("[vmap] table: got a tensor outside of parameters and buffers", " ".join(result.case["notes"]))
+
+
+class Around(unittest.TestCase):
+    def test_parametrizations_that_are_cached(self):
+        """Around a call that compiles, one that compiles gradients, and one that compiles nothing."""
+        models = [nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)) for _ in range(3)]
+        wide, x = nw.compile(copy.deepcopy(models)), torch.randn(3, 2, 4)
+        for needs in (False, True, True):
+            wide.zero_grad()
+            with torch.set_grad_enabled(needs), nn.utils.parametrize.cached():
+                y = wide(x)
+                if needs:
+                    y.square().sum().backward()
+            for i, (model, one) in enumerate(zip(models, x)):
+                model.zero_grad()
+                own = model(one)
+                torch.testing.assert_close(y[i], own)
+                own.square().sum().backward()
+                for name, p in wide.named_parameters() if needs else ():
+                    torch.testing.assert_close(p.grad[i], model.get_parameter(name).grad)
 
 
 if __name__ == "__main__":

@@ -263,24 +263,6 @@ class Calls(Close):
         with torch.no_grad():
             self.close(nw.compile(models, x[0])(x), torch.stack([m(one) for m, one in zip(models, x)]))
 
-    def test_parametrizations_that_are_cached(self):
-        """Around a call that compiles, one that compiles gradients, and one that compiles nothing."""
-        models = [nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)) for _ in range(3)]
-        wide, x = nw.compile(copy.deepcopy(models)), torch.randn(3, 2, 4)
-        for needs in (False, True, True):
-            wide.zero_grad()
-            with torch.set_grad_enabled(needs), nn.utils.parametrize.cached():
-                y = wide(x)
-                if needs:
-                    y.square().sum().backward()
-            for i, (model, one) in enumerate(zip(models, x)):
-                model.zero_grad()
-                own = model(one)
-                torch.testing.assert_close(y[i], own)
-                own.square().sum().backward()
-                for name, p in wide.named_parameters() if needs else ():
-                    torch.testing.assert_close(p.grad[i], model.get_parameter(name).grad)
-
     def test_samples_of_few_values(self):
         wide = nw.compile(lambda p: torch.multinomial(p, 2), torch.tensor([0.0, 0.5, 0.5]), n=3)
         self.assertEqual(tuple(wide(torch.rand(3, 3)).shape), (3, 2))
@@ -318,43 +300,6 @@ class State(Close):
         for name, tensor in wide.state_dict().items():
             self.assertTrue(torch.equal(tensor, torch.stack([m.state_dict()[name] for m in models])), name)
         self.assertEqual([n for n, _ in wide.named_parameters()], [n for n, _ in models[0].named_parameters()])
-
-    def test_parts_named_as_attributes_of_a_wide_module(self):
-        class Net(nn.Module):
-            def __init__(self, name):
-                super().__init__()
-                self.name = name
-                self.add_module(name, nn.Sequential(nn.Linear(4, 3)))
-                self.register_parameter("freeze", nn.Parameter(torch.rand(3)))
-                self.register_buffer("export", torch.rand(3))
-
-            def forward(self, x):
-                return self._modules[self.name](x) * self.freeze + self.export
-
-        for name in ("head", "n", "plan", "_slots"):
-            models, x = [Net(name) for _ in range(3)], torch.randn(3, 5, 4)
-            wide = nw.compile(models)
-            self.close(wide(x).detach(), torch.stack([m(one) for m, one in zip(models, x)]).detach())
-            self.assertIs(wide.get_submodule(name), wide._modules[name])
-            self.assertIs(wide.get_submodule(f"{name}.0"), wide._modules[name]._modules["0"])
-            self.assertIs(wide.get_submodule(""), wide)
-            for own, known in ((wide.get_parameter, wide.named_parameters()), (wide.get_buffer, wide.named_buffers())):
-                for key, tensor in known:
-                    self.assertIs(own(key), tensor, key)
-                for missing in ("other", f"{name}.other", "other.weight", f"{name}.0.weight.more", "training"):
-                    with self.assertRaises(AttributeError, msg=missing):
-                        own(missing)
-            given = {key: 2 * p.detach() for key, p in wide.named_parameters()}
-            if name == "head":
-                expected = torch.stack([torch.func.functional_call(m, {key: p[i] for key, p in given.items()}, x[i])
-                                        for i, m in enumerate(models)])
-                self.close(torch.func.functional_call(wide, given, x).detach(), expected.detach())
-            else:
-                with self.assertRaisesRegex(TypeError, f"submodule `{name}`"):
-                    torch.func.functional_call(wide, given, x)
-        for model, name in ((lambda: Net("_model"), "_model"), (lambda: nn.Sequential(Net("_wide")), "0._wide")):
-            with self.assertRaisesRegex(nw.Error, rf"^\[compile\] submodule {name}: got a name that .*; try to rename _"):
-                nw.compile([model() for _ in range(3)])
 
     def test_every_way_to_write_weights_counts(self):
         models, x = mlps(3), torch.randn(3, 4, 6)
