@@ -138,12 +138,12 @@ TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
   };
   int chosen = 0;
   EXPECT_EQ(tried(
-                o, [](int ranges) { return ranges; }, &chosen),
+                o, [](int ranges) { return ranges == 11 ? 11 : ranges / 2 + 1; }, &chosen),
             (Numbers{11, 8, 4}));
   EXPECT_EQ(chosen, 8);
   o.all_at_once = true;
   EXPECT_EQ(tried(
-                o, [](int ranges) { return ranges; }, &chosen),
+                o, [](int ranges) { return ranges == 11 ? 11 : ranges / 2 + 1; }, &chosen),
             (Numbers{11, 8, 4, 1}));
   EXPECT_EQ(chosen, 8) << "nor do all models at once";
   o.all_at_once = false;
