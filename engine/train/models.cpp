@@ -389,9 +389,7 @@ void TrainedModels::stop(int64_t model) {
 }
 
 void TrainedModels::copy(int64_t from, int64_t to) {
-  for (const int64_t model : {from, to})
-    if (model < 0 || model >= n_)
-      fail("[train] model: got {}, expected 0 to {}; try one of running()", model, n_ - 1);
+  for (const int64_t model : {from, to}) check_model(model);
   if (from == to) return;
   const std::vector<int64_t> slots = slots_by_model();
   for_each_rows([&](Tensor& rows) {
