@@ -112,7 +112,7 @@ struct Recording : c10::DebugInfoBase {
   }
 };
 
-/// Of this thread's last recording.
+/// Of this thread's last recording of one model.
 thread_local std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> last_results;
 
 Recording* current() { return static_cast<Recording*>(c10::ThreadLocalDebugInfo::get(kInfo)); }
@@ -577,7 +577,7 @@ Program record(const std::vector<Binding>& bindings,
     if (r->refusal) throw Error(*r->refusal);
     throw;
   }
-  last_results = std::move(r->weak);
+  if (n == 0) last_results = std::move(r->weak);
   Program program = std::move(r->program);
   for (const Node& node : program.nodes) {  // wide: depends on a wide value, or is random
     bool wide = n > 0 && node.is_random();

@@ -19,8 +19,8 @@ struct Binding {
 Program record(const std::vector<Binding>& bindings,
                const std::function<Tensors(const Tensors&)>& function, int64_t n = 0);
 
-/// Whether the code that this thread recorded last still holds tensors that it made, such as one
-/// appended to a list: tensors without values.
+/// Whether the code of one model that this thread recorded last still holds tensors that it made,
+/// such as one appended to a list: tensors without values.
 bool recorded_are_held();
 
 /// True while this thread records.

@@ -15,6 +15,17 @@ bool Carried::holds(const at::Tensor& buffer) {
   return found != all_.end() && found->second.version == version_of(buffer);
 }
 
+std::vector<size_t> Carried::among(const std::vector<at::Tensor>& weights) {
+  std::vector<size_t> held;
+  for (size_t k = 0; k < weights.size(); ++k)
+    if (!weights[k].requires_grad() && holds(weights[k])) held.push_back(k);
+  return held;
+}
+
+void Carried::keep(const std::vector<at::Tensor>& weights, const std::vector<size_t>& held) {
+  for (const size_t k : held) set(weights[k], true);
+}
+
 void Carried::set(const at::Tensor& buffer, bool carried) {
   const std::lock_guard lock(mutex_);
   all_.erase(buffer.unsafeGetTensorImpl());

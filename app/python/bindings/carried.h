@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 namespace nwide {
 
@@ -13,6 +14,10 @@ namespace nwide {
 class Carried {
  public:
   bool holds(const at::Tensor& buffer);
+  /// Positions of those among a call's weights.
+  std::vector<size_t> among(const std::vector<at::Tensor>& weights);
+  /// After that call, as compiling raises the versions of weights without changing them.
+  void keep(const std::vector<at::Tensor>& weights, const std::vector<size_t>& held);
   void set(const at::Tensor& buffer, bool carried);
 
  private:

@@ -82,8 +82,10 @@ std::pair<wide::Tensors, Changed> Core::run(const wide::Tensors& inputs,
     results.first = run_for_gradients(state_, inputs, weights, &results.second);
     return results;
   }
+  const std::vector<size_t> held = carried().among(weights);
   with(
       [&](wide::WideModel& model) { results.first = model.run(inputs, weights, &results.second); });
+  carried().keep(weights, held);
   for (const auto& [k, value] : results.second)
     if (k < weights.size()) carried().set(weights[k], false);
   return results;

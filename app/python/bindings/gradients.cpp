@@ -188,12 +188,13 @@ bool save_at_once(const CoreState& core) {
   return core.differentiated || !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
-/// Has a backward pass of this call refused if it reads a buffer that an earlier call wrote
-/// together with its gradient history; notes those that this call writes.
+/// Has a backward pass of this call refused if the call reads one of the buffers `held`, which an
+/// earlier call wrote together with their gradient history; notes those that this call writes.
 void refuse_carried(const wide::WideModel& model, const wide::Tensors& weights,
-                    wide::Differentiable* made) {
-  for (size_t k = 0; k < weights.size() && made->refusal.empty(); ++k)
-    if (!weights[k].requires_grad() && carried().holds(weights[k]) && model.reads(k))
+                    const std::vector<size_t>& held, wide::Differentiable* made) {
+  carried().keep(weights, held);
+  for (const size_t k : held)
+    if (made->refusal.empty() && model.reads(k))
       made->refusal = fmt::format(
           "[backward] {}: got a value of an earlier call with its gradient, expected one without, "
           "as gradients do not pass from call to call; try detach() where forward assigns it, or "
@@ -211,6 +212,7 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   wide::Tensors all = inputs;
   all.insert(all.end(), weights.begin(), weights.end());
   std::vector<bool> of;
+  const std::vector<size_t> held = carried().among(weights);
   bool inference = false;
   for (const wide::Tensor& t : all) {
     of.push_back(t.requires_grad());
@@ -228,7 +230,7 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
     } else {
       const NoAnomalyMode recorded_as_it_is;
       made = core->model.run_for_gradients(inputs, weights, of, core->used, save_at_once(*core));
-      refuse_carried(core->model, weights, &made);
+      refuse_carried(core->model, weights, held, &made);
     }
   }
   *changed = std::move(made.changed);

@@ -2,6 +2,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include "app/python/bindings/benchmark.h"
+#include "app/python/bindings/carried.h"
 #include "app/python/bindings/core.h"
 #include "app/python/bindings/losses.h"
 #include "app/python/bindings/optimizer.h"
@@ -170,6 +171,10 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("random", &Recorded::random);
   m.def("record", &record);
   m.def("recorded_are_held", &wide::recorded_are_held);
+  // `target` has the values of `source`, or some models' of them.
+  m.def("carry", [](const wide::Tensor& source, const wide::Tensor& target) {
+    carried().set(target, carried().holds(source));
+  });
   m.def("targets", &targets);
   m.def("optimizers", &optimizer_table);
   m.def("cross_entropy", &cross_entropy);

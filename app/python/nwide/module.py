@@ -19,7 +19,8 @@ from .errors import Error, fail
 from .one import One
 from .options import Options
 from .progress import Progress
-from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
+from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_held, separate,
+                        torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed, Some
 from .tracing import refuse, refuse_traces
@@ -221,6 +222,12 @@ class WideModule(nn.Module):
                 take(changed)
         except Exception as error:
             raise placed(error, recorder) from error
+        if recorder.recorded:
+            try:
+                refuse_held(recorder)
+            except Error:
+                self._forget()  # the next call records, and is refused, again
+                raise
         return recorder.form_of(tensors, dims, outputs).build(outputs)
 
     def _take(self, changed):

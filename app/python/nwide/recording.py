@@ -309,11 +309,12 @@ class Recorder:
         self.only = None  # that form, if it is the same for all
         self.place, self.cause = "", ""  # where the last call failed, and why, if its frames tell
         self.counted = ""  # the name of a number or text attribute that a call changed
+        self.recorded = False  # a call recorded forward since `refuse_held`
         self.user = None  # a key of the wide module that called the program last
         self.names = argument_names(model, arguments)
 
     def __call__(self, tensors):
-        self.place, self.cause = "", ""
+        self.place, self.cause, self.recorded = "", "", True
         _here.inputs = {id(t) for t in (*tensors, *self.model.buffers())}
         args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
@@ -448,6 +449,16 @@ def record(recorder, tensors, parameters, buffers, seed=0):
         raise explained(error, recorder) from error
 
 
+def refuse_held(recorder):
+    """Raises Error if forward still holds tensors that it made in the recording that has just ended: they have no values."""
+    recorder.recorded = False
+    if _core.recorded_are_held():
+        gc.collect()  # frees what is in cycles alone
+    if _core.recorded_are_held():
+        fail("forward", "tensor", "one that forward keeps outside of the model, as in a list or by a hook", "one that it returns",
+             "returning it")
+
+
 def see(model, slots, form, seed=1):
     """Records one model's call. Returns the recording, whether it needs torch.export's flag, and the Recorder."""
     for rest in form.rest:
@@ -460,11 +471,7 @@ def see(model, slots, form, seed=1):
         except Error as error:
             if exporting or "data-dependent" not in str(error):
                 raise
-    if _core.recorded_are_held():
-        gc.collect()  # frees what is in cycles alone
-    if _core.recorded_are_held():
-        fail("forward", "tensor", "one that forward keeps outside of the model, as in a list or by a hook", "one that it returns",
-             "returning it")
+    refuse_held(recorder)
     for name in seen.updates:
         if name in recorder.names:
             fail("forward", f"input {name}", "a change in place", "an input left as it is", f"{name} = {name}.clone()")

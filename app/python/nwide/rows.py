@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from . import _core
 from .errors import fail
 from .recording import Form, untouched_randomness
 
@@ -23,7 +24,11 @@ class Some:
 
     def _weights(self):
         wide = self._wide
-        return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._values(), wide._shared)]
+        self._given = [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._values(), wide._shared)]
+        for own, given in zip(wide._values(), self._given):
+            if given is not own and not own.requires_grad:
+                _core.carry(own, given)
+        return self._given
 
     def _take(self, changed):
         if changed and self._ids.unique().numel() < self._ids.numel():
@@ -32,6 +37,7 @@ class Some:
         for k, value in changed:
             at, kind, leaf = self._wide._places[k]
             at.__dict__[kind][leaf].data.index_copy_(0, self._ids, value)
+            _core.carry(self._given[k], at.__dict__[kind][leaf])
             if self._wide._fixed is not None:
                 self._wide._fixed[k].index_copy_(0, self._ids, value)
 

@@ -94,6 +94,15 @@ class StateInABuffer(Histories):
             wide(self.x[0])
         wide(self.x[1]).sum().backward()  # the state of a call without gradients
 
+    def test_of_some_models(self):
+        _, wide = made(Recurrent)
+        some = wide.at([2, 0])
+        some(self.x[0, :2]).sum().backward()
+        self.refuses("[backward] h: got a value of an earlier call with its gradient", some(self.x[1, :2]).sum().backward)
+        self.refuses("[backward] h: got a value of an earlier call with its gradient", wide(self.x[1]).sum().backward)
+        wide.h = torch.zeros_like(wide.h)
+        some(self.x[0, :2]).sum().backward()
+
     def test_a_detached_state_goes_on(self):
         models, wide = made(Detached)
         for x in self.x:
@@ -247,6 +256,28 @@ class KeptElsewhere(Histories):
         for models in ([Penalised().double() for _ in range(3)], hooked):
             wide = nw.compile(models, options=OPTIONS)
             self.refuses("[forward] tensor: got one that forward keeps outside of the model", lambda: wide(torch.randn(3, 5, 4).double()))
+            kept.clear()
+
+    def test_in_grad_mode_alone_is_refused_then(self):
+        kept = []
+
+        class Penalised(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(4, 3)
+
+            def forward(self, x):
+                h = self.inner(x)
+                if h.requires_grad:
+                    kept.append(h.square().mean())
+                return h
+
+        models, wide = made(Penalised)
+        x = torch.randn(3, 5, 4).double()
+        for _ in range(2):
+            with torch.no_grad():
+                self.assertLess((wide(x) - each(models, x)).abs().max(), 1e-12)
+            self.refuses("[forward] tensor: got one that forward keeps outside of the model", lambda: wide(x))
             kept.clear()
 
     def test_what_only_a_cycle_holds_is_not_kept(self):
