@@ -81,6 +81,13 @@ std::vector<std::string> matching(const std::string& pattern) {
 
 FoundCheckpoints find_checkpoints(const std::vector<std::string>& arguments) {
   FoundCheckpoints found;
+  // A shell that expands `w*` puts w10 before w2: these are the models' numbers, so it is said.
+  if (std::is_sorted(arguments.begin(), arguments.end()) &&
+      !std::is_sorted(arguments.begin(), arguments.end(), natural_less))
+    found.notes.push_back(
+        fmt::format("checkpoints are numbered as given, {} first and {} last; try a folder or a "
+                    "quoted pattern for the order of their numbers",
+                    range_text({arguments.front()}), range_text({arguments.back()})));
   for (const std::string& argument : arguments) {
     std::error_code error;
     const bool exists = fs::exists(argument, error);
