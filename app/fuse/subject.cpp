@@ -110,7 +110,10 @@ Subject::Subject(const SubjectOptions& options)
   notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
   const std::vector<std::string> files = find_weights(options);
   choose_ns(options, target_);
-  check_memory(ns_.back());  // before weights are loaded N times
+  const auto memory = device_memory(device_);
+  free_bytes_ = memory ? memory->free : available_memory();
+  // Before weights are loaded N times. Which ones are shared is known when all files were read.
+  check_memory(options.share_weights ? packed_bytes(network_, 1, dtype_) : 0);
   if (!files.empty()) load_weights(files, options.share_weights);
 }
 
@@ -207,7 +210,9 @@ std::vector<std::string> Subject::find_weights(const SubjectOptions& options) {
 }
 
 void Subject::load_weights(const std::vector<std::string>& files, bool share) {
-  loaded_ = load_checkpoints(network_, files, dtype_, share);
+  loaded_ = load_checkpoints(network_, files, dtype_, share, [&](int64_t equal_bytes) {
+    if (share) check_memory(equal_bytes);
+  });
   notes_.insert(notes_.end(), loaded_.notes.begin(), loaded_.notes.end());
 }
 
@@ -404,20 +409,20 @@ void Subject::note_unread() {
                                  all, listing(unread)));
 }
 
-void Subject::check_memory(int64_t n) {
-  const auto memory = device_memory(device_);
-  const int64_t one = std::max<int64_t>(estimate_bytes(single(), 1), 1),
-                have = memory ? memory->free : available_memory();
-  largest_n_ = have / one;
+void Subject::check_memory(int64_t shared_bytes) {
+  const int64_t n = ns_.back(),
+                own = std::max<int64_t>(estimate_bytes(single(), 1) - shared_bytes, 1);
+  largest_n_ = std::max<int64_t>(free_bytes_ - shared_bytes, 0) / own;
   if (n > largest_n_)
-    throw Error(fmt::format("[{}] memory: got {} for n={}, expected at most the {} available; try "
-                            "{}",
-                            printable(network_.name),
-                            bytes_text(static_cast<double>(one) * static_cast<double>(n)), n,
-                            bytes_text(static_cast<double>(have)),
-                            largest_n_ ? fmt::format("-n {} or less", largest_n_)
-                                       : "a smaller batch or a larger machine"),
-                5);
+    throw Error(
+        fmt::format("[{}] memory: got {} for n={}, expected at most the {} available; try {}",
+                    printable(network_.name),
+                    bytes_text(static_cast<double>(own) * static_cast<double>(n) +
+                               static_cast<double>(shared_bytes)),
+                    n, bytes_text(static_cast<double>(free_bytes_)),
+                    largest_n_ ? fmt::format("-n {} or less", largest_n_)
+                               : "a smaller batch or a larger machine"),
+        5);
 }
 
 Tensor Subject::own_weight(size_t index, size_t k) const {

@@ -67,8 +67,9 @@ class Subject {
   void use_samples(const NetworkFile& file);
   std::vector<std::string> find_weights(const SubjectOptions& options);
   void load_weights(const std::vector<std::string>& files, bool share);
-  /// Throws Error with exit code 5 if n models do not fit into memory.
-  void check_memory(int64_t n);
+  /// Throws Error with exit code 5 if the largest N does not fit into memory, where weights of
+  /// `shared_bytes` are stored once for all models.
+  void check_memory(int64_t shared_bytes);
   bool has_weights() const { return !loaded_.tensors.empty(); }
   Ensemble first_model() const;
   Program record_first() const;
@@ -96,7 +97,7 @@ class Subject {
   };
   std::vector<Input> inputs_;
   LoadedWeights loaded_;
-  int64_t checkpoints_ = 0, largest_n_ = 0;
+  int64_t checkpoints_ = 0, largest_n_ = 0, free_bytes_ = 0;
   std::optional<Program> single_;
 
   const Target* target_ = nullptr;  // set for a registered network, else file_ is

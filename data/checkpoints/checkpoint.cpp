@@ -103,6 +103,12 @@ class Packer {
   }
 
   bool equal(size_t k) const { return equal_[k]; }
+  /// Of one model's weights, those that are equal in all models so far.
+  int64_t equal_bytes() const {
+    int64_t bytes = 0;
+    for (size_t k = 0; k < equal_.size(); ++k) bytes += equal_[k] ? slot_bytes(k) : 0;
+    return bytes;
+  }
   int64_t slot_bytes(size_t k) const { return static_cast<int64_t>(tensors_[k].nbytes()) / n_; }
   at::ScalarType dtype(size_t k) const { return tensors_[k].scalar_type(); }
 
@@ -147,7 +153,8 @@ int64_t packed_bytes(const Network& network, int64_t n, at::ScalarType dtype) {
 }
 
 LoadedWeights load_checkpoints(const Network& network, const std::vector<std::string>& files,
-                               at::ScalarType dtype, bool share) {
+                               at::ScalarType dtype, bool share,
+                               const std::function<void(int64_t equal_bytes)>& watch) {
   const double start = now_s();
   const WantedWeights wanted(network);
   const auto& specs = wanted.specs();
@@ -174,7 +181,9 @@ LoadedWeights load_checkpoints(const Network& network, const std::vector<std::st
       }
     }
     packer.add(i, sources);
+    if (watch) watch(packer.equal_bytes());
   }
+  loaded.equal_bytes = (n - 1) * packer.equal_bytes();
   note_absent(specs, absent, n, &notes);
 
   int64_t count = 0;
@@ -183,7 +192,6 @@ LoadedWeights load_checkpoints(const Network& network, const std::vector<std::st
     loaded.given.push_back(absent[k] < n);
     if (!packer.equal(k)) continue;
     ++count;
-    loaded.equal_bytes += (n - 1) * packer.slot_bytes(k);
     loaded.shared[k] = share;
   }
   loaded.tensors = packer.take(share);

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,11 @@ struct LoadedWeights {
 
 /// Matches every checkpoint against the network's weights and packs them one file at a time.
 /// `dtype` replaces float32 weights. With `share`, weights that are bitwise equal in all files are
-/// kept once. Throws Error naming the file and the tensor.
+/// kept once. Throws Error naming the file and the tensor. `watch` is called after each checkpoint
+/// with the bytes of one model's weights that were equal in all checkpoints so far; it may throw.
 LoadedWeights load_checkpoints(const Network& network, const std::vector<std::string>& files,
-                               at::ScalarType dtype, bool share);
+                               at::ScalarType dtype, bool share,
+                               const std::function<void(int64_t equal_bytes)>& watch = {});
 
 /// Bytes of the weights of `n` models as `load_checkpoints` packs them.
 int64_t packed_bytes(const Network& network, int64_t n, at::ScalarType dtype);

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "app/fuse/text.h"
+#include "data/tensors.h"
 #include "engine/check/check.h"
+#include "tests/scratch.h"
 
 namespace wide::fuse_test {
 namespace {
@@ -60,6 +62,32 @@ TEST(FuseRun, TheRunInDoubleIsMadeOnce) {
   options.budget_s = 0.001;
   fuse(subject, 3, options);  // which may have to measure the machine first
   EXPECT_EQ(products_in_double([&] { fuse(subject, 3, options); }), once);
+}
+
+TEST(FuseSubject, SharedWeightsTakeMemoryOnce) {
+  const Scratch scratch;
+  SubjectOptions asked;
+  asked.model = "resnet18";
+  asked.n = "1";
+  const Subject one(asked);
+  const Ensemble e = one.ensemble(1);
+  const auto save = [&](const std::string& name, double factor) {
+    std::vector<std::pair<std::string, Tensor>> named;
+    for (const size_t i : one.network().indices(false))
+      named.emplace_back(one.network().tensors[i].name, e.tensors[i][0] * factor);
+    save_tensors(scratch / name, named);
+    return scratch / name;
+  };
+  const std::string first = save("a.safetensors", 1), other = save("b.safetensors", 1.5);
+  asked.n.clear();
+  const auto largest = [&](const std::string& second, bool share) {
+    asked.weights = {first, second};
+    asked.share_weights = share;
+    return static_cast<double>(Subject(asked).largest_n());
+  };
+  const double apart = largest(first, false);
+  EXPECT_GT(largest(first, true), 1.5 * apart);
+  EXPECT_NEAR(largest(other, true), apart, 0.2 * apart);
 }
 
 }  // namespace

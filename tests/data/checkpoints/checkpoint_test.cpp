@@ -242,6 +242,16 @@ TEST_F(Checkpoints, SharingIsOfferedInBytes) {
   const LoadedWeights late = load_checkpoints(
       network_, {files[0], files[1], save("d.safetensors", checkpoint(4))}, at::kFloat, true);
   EXPECT_FALSE(late.shared[0]);
+  std::vector<int64_t> equal;
+  const auto watch = [&](int64_t bytes) {
+    equal.push_back(bytes);
+    if (equal.size() == 5) throw Error("[watch] too many", 5);
+  };
+  load_checkpoints(network_, files, at::kFloat, true, watch);
+  EXPECT_EQ(equal, (std::vector<int64_t>{20 * 4 + 8, 12 * 4, 12 * 4}));
+  EXPECT_EQ(error_of([&] { load_checkpoints(network_, files, at::kFloat, true, watch); }),
+            "[watch] too many");
+  EXPECT_EQ(equal.size(), 5u);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(late.tensors[0][i], a[0].second));
   EXPECT_TRUE(same_bits(late.tensors[0][2], checkpoint(4)[0].second));
 }
@@ -259,6 +269,14 @@ TEST_F(Checkpoints, FoldersAndGlobsInNumberOrder) {
                                      ": 3 checkpoints taken (w1.safetensors .. w10.safetensors), 1 "
                                      "files of other formats left out"});
   EXPECT_EQ(find_checkpoints({scratch_ / "w*.safetensors"}).files, expected);
+  EXPECT_TRUE(find_checkpoints(expected).notes.empty());
+  const std::vector<std::string> shells = {expected[0], expected[2], expected[1]};
+  const FoundCheckpoints given = find_checkpoints(shells);
+  EXPECT_EQ(given.files, shells);
+  EXPECT_EQ(given.notes,
+            std::vector<std::string>{"checkpoints are numbered as given, w1.safetensors first and "
+                                     "w9.safetensors last; try a folder or a quoted pattern for "
+                                     "the order of their numbers"});
   const auto refusal = [](const std::string& argument) {
     return error_of([&] { find_checkpoints({argument}); });
   };
