@@ -190,11 +190,11 @@ Signature& WideModel::Impl::at(const Tensors& inputs) {
   const Apart apart(options.threads);
   try {
     compile_model(s);
+    if (options.validate) check_now(s);
   } catch (...) {
     compiled.pop_front();
     throw;
   }
-  if (options.validate) check_now(s);
   return s;
 }
 
@@ -486,13 +486,11 @@ void WideModel::Impl::check_now(Signature& s) {
   const Correctness c = check_against_double(s, options.rtol);
   say(fmt::format("validated: relative error {:.2g}, separate models' own {:.2g}", c.max_rel,
                   c.eager_max_rel));
-  if (c.pass) return;
-  const std::string name = s.network.name;
-  compiled.pop_front();
-  throw Error(fmt::format("[{}] correctness: got {}, expected the answers of the separate "
-                          "models; try strategy(\"*\", \"vmap\")",
-                          name, c.failure),
-              4);
+  if (!c.pass)
+    throw Error(fmt::format("[{}] correctness: got {}, expected the answers of the separate "
+                            "models; try strategy(\"*\", \"vmap\")",
+                            s.network.name, c.failure),
+                4);
 }
 
 void WideModel::Impl::check_primitive(const Program& single) const {

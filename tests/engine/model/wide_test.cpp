@@ -329,13 +329,22 @@ Rule planted() {
     return Tensors{at::sin(call.inputs[0])};
   });
   wrong.only_when_asked = true;
+  // Wrong for seven values, where its first call, which is the check's, throws.
+  Strategy throws = strategy<Config>("throws", "", [](const Config&, const WideCall& call) {
+    static int calls = 0;
+    const Tensor& x = call.inputs[0];
+    if (x.size(-1) != 7) return Tensors{at::cos(x)};
+    if (!calls++) throw Error("[planted_cos] call: got the first", 1);
+    return Tensors{at::sin(x)};
+  });
+  throws.only_when_asked = true;
   return {.name = "planted_cos",
           .summary = "",
           .claims = {{"aten::cos",
                       [](const CallView& call) -> std::optional<Claimed> {
                         return Claimed{Config{}, {call.id(0)}, {}};
                       }}},
-          .strategies = {wrong}};
+          .strategies = {wrong, throws}};
 }
 WIDE_RULES(planted());
 
@@ -351,6 +360,12 @@ TEST(WideOptions, SafeRefusesAWrongProgram) {
   });
   EXPECT_EQ(line.find("[modules] correctness: got "), 0) << line;
   EXPECT_EQ(line.find('\n'), std::string::npos);
+  // A program whose check throws is not kept: the next call checks it again.
+  WideModel late = compile(cosine, 3, {at::randn({5})},
+                           Builder(Options::safe()).tune(false).strategy("planted_cos", "throws"));
+  const auto seven = [&] { late.run({at::randn({3, 7})}); };
+  EXPECT_EQ(message(seven), "[planted_cos] call: got the first");
+  EXPECT_EQ(message(seven).find("[modules] correctness: got "), 0);
 }
 
 TEST(Wide, ValidatesAndExplains) {
