@@ -7,14 +7,22 @@
 namespace wide {
 namespace {
 
-/// `value` in the largest unit that leaves it at least 1.
-std::string scaled(double value, double step, std::initializer_list<const char*> units) {
-  const auto* unit = units.begin();
-  while (value >= step * (1 - 1e-9) && unit + 1 != units.end()) {
-    value /= step;
-    ++unit;
-  }
-  return fmt::format("{}{}{}", short_number(value), **unit ? " " : "", *unit);
+/// What a measure is called, what its axis says, and the units of its values, each a thousand times
+/// the one before.
+struct MeasureWords {
+  const char *name, *title;
+  std::vector<const char*> units;
+};
+const MeasureWords& words_of(Measure measure) {
+  static const std::vector<const char*> kTimes = {"ns", "µs", "ms", "s"};
+  static const MeasureWords all[] = {
+      {"speedup", "speedup over ", {}},
+      {"time", "time of a call of all N, quartiles", kTimes},
+      {"throughput", "models per second, quartiles", {"/s", "k/s", "M/s", "G/s"}},
+      {"memory", "peak memory of a call", {"B", "kB", "MB", "GB", "TB"}},
+      {"roofline", "share of the machine's peak", {}},
+      {"compile", "first call, compiling included", kTimes}};
+  return all[static_cast<size_t>(measure)];
 }
 
 }  // namespace
@@ -25,11 +33,7 @@ const std::vector<Measure>& measures() {
   return all;
 }
 
-const char* to_string(Measure measure) {
-  constexpr const char* kNames[] = {"speedup", "time",     "throughput",
-                                    "memory",  "roofline", "compile"};
-  return kNames[static_cast<int>(measure)];
-}
+const char* to_string(Measure measure) { return words_of(measure).name; }
 
 Measure measure_of(const std::string& word) {
   for (const Measure measure : measures())
@@ -38,38 +42,17 @@ Measure measure_of(const std::string& word) {
 }
 
 std::string value_text(Measure measure, double value) {
-  switch (measure) {
-    case Measure::speedup:
-      break;
-    case Measure::time:
-    case Measure::compile:
-      return scaled(value, 1e3, {"ns", "µs", "ms", "s"});
-    case Measure::throughput:
-      return scaled(value, 1e3, {"/s", "k/s", "M/s", "G/s"});
-    case Measure::memory:
-      return scaled(value, 1e3, {"B", "kB", "MB", "GB", "TB"});
-    case Measure::roofline:
-      return short_number(100 * value) + " %";
-  }
-  return short_number(value) + "×";
+  if (measure == Measure::speedup) return short_number(value) + "×";
+  if (measure == Measure::roofline) return short_number(100 * value) + " %";
+  // The largest unit that leaves the value at least 1.
+  const std::vector<const char*>& units = words_of(measure).units;
+  size_t unit = 0;
+  for (; value >= 1e3 * (1 - 1e-9) && unit + 1 < units.size(); ++unit) value /= 1e3;
+  return fmt::format("{} {}", short_number(value), units[unit]);
 }
 
 std::string measure_title(Measure measure, const std::string& over) {
-  switch (measure) {
-    case Measure::speedup:
-      break;
-    case Measure::time:
-      return "time of a call of all N, quartiles";
-    case Measure::throughput:
-      return "models per second, quartiles";
-    case Measure::memory:
-      return "peak memory of a call";
-    case Measure::roofline:
-      return "share of the machine's peak";
-    case Measure::compile:
-      return "first call, compiling included";
-  }
-  return "speedup over " + over;
+  return words_of(measure).title + (measure == Measure::speedup ? over : "");
 }
 
 }  // namespace wide
