@@ -361,8 +361,7 @@ class Drawing {
         const bool crossover =
             curve.crossover && static_cast<double>(*curve.crossover) == run[i]->n;
         if (!inside(*run[i], *run[i]->value)) continue;
-        point(line[i], curve, *run[i]);
-        note(line[i], curve, *run[i], DrawnMark::Side::value);
+        mark(line[i], curve, *run[i], DrawnMark::Side::value);
         if (!crossover) continue;
         canvas_.begin("crossover", fmt::format("{}: faster from N={}", curve.name, run[i]->n));
         canvas_.marker(line[i], Shape2D::ring, 2 * kMarker, colour);
@@ -372,19 +371,13 @@ class Drawing {
     canvas_.end();
   }
 
-  void point(Point at, const Curve& curve, const CurvePoint& p) {
-    canvas_.begin("point", p.about);
-    canvas_.marker(at, series_shape(curve.style), kMarker, colour_of(curve));
+  /// Draws a point, outside the plot of values as a cross if it is incorrect, and notes where.
+  void mark(Point at, const Curve& curve, const CurvePoint& p, DrawnMark::Side side) {
+    const bool wrong = p.incorrect && side != DrawnMark::Side::value;
+    canvas_.begin(wrong ? "incorrect" : "point", p.about);
+    canvas_.marker(at, wrong ? Shape2D::cross : series_shape(curve.style),
+                   wrong ? kMarker + 1 : kMarker, colour_of(curve));
     canvas_.end();
-  }
-
-  void cross(Point at, const Curve& curve, const CurvePoint& p) {
-    canvas_.begin("incorrect", p.about);
-    canvas_.marker(at, Shape2D::cross, kMarker + 1, colour_of(curve));
-    canvas_.end();
-  }
-
-  void note(Point at, const Curve& curve, const CurvePoint& p, DrawnMark::Side side) {
     drawn_.marks.push_back({&curve, &p, at, side});
   }
 
@@ -399,20 +392,11 @@ class Drawing {
     canvas_.push_clip(g_.error);
     if (line.size() > 1) canvas_.polyline(line, {colour_of(curve), 1.4, series_dash(curve.style)});
     canvas_.pop_clip();
-    size_t i = 0;
+    size_t next = 0;
     for (const CurvePoint& p : curve.points) {
       if (!p.error) continue;
-      if (!inside(p)) {
-        ++i;
-        continue;
-      }
-      if (p.incorrect) {
-        cross(line[i], curve, p);
-      } else {
-        point(line[i], curve, p);
-      }
-      note(line[i], curve, p, DrawnMark::Side::error);
-      ++i;
+      const Point at = line[next++];
+      if (inside(p)) mark(at, curve, p, DrawnMark::Side::error);
     }
     canvas_.end();
   }
@@ -430,9 +414,7 @@ class Drawing {
       for (size_t i = 0; i < here.size(); ++i) {
         const double aside =
             (static_cast<double>(i) - (static_cast<double>(here.size()) - 1) / 2) * 11;
-        const Point at{g_.value_n.at(n) + aside, y};
-        cross(at, *here[i].first, *here[i].second);
-        note(at, *here[i].first, *here[i].second, DrawnMark::Side::lane);
+        mark({g_.value_n.at(n) + aside, y}, *here[i].first, *here[i].second, DrawnMark::Side::lane);
       }
     }
   }
