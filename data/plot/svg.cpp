@@ -48,16 +48,6 @@ std::string points_text(const std::vector<Point>& points) {
   return out;
 }
 
-/// Corners of a regular polygon whose first lies at `turn` from the top.
-std::vector<Point> polygon(Point at, int corners, double radius, double turn) {
-  std::vector<Point> points;
-  for (int i = 0; i < corners; ++i) {
-    const double angle = turn + 2 * M_PI * i / corners;
-    points.push_back({at.x + radius * std::sin(angle), at.y - radius * std::cos(angle)});
-  }
-  return points;
-}
-
 /// Widths of Helvetica in thousandths of its size, in four steps: the viewer's font is unknown, so
 /// layouts leave room anyway.
 double advance(char c) {
@@ -95,38 +85,36 @@ void SvgCanvas::marker(Point at, Shape2D shape, double size, const Colour& colou
   const double r = size / 2;
   const std::string fill = fmt::format("class=\"{} wk\" fill=\"currentColor\"{}", class_of(colour),
                                        opacity("fill-opacity", colour));
-  const auto filled = [&](const std::vector<Point>& corners) {
-    body_ += fmt::format("<polygon points=\"{}\" {}/>\n", points_text(corners), fill);
-  };
-  switch (shape) {
-    case Shape2D::circle:
-      body_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(at.x),
-                           number(at.y), number(r), fill);
-      break;
-    case Shape2D::ring:
-      body_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(at.x),
-                           number(at.y), number(r), stroke_text({colour, 1.5}));
-      break;
-    case Shape2D::cross:
-      body_ += fmt::format("<path d=\"M{0} {1}L{2} {3}M{0} {3}L{2} {1}\" {4}/>\n", number(at.x - r),
-                           number(at.y - r), number(at.x + r), number(at.y + r),
-                           stroke_text({colour, 2.2}));
-      break;
-    case Shape2D::square:
-      filled(polygon(at, 4, 1.25 * r, M_PI / 4));
-      break;
-    case Shape2D::diamond:
-      filled(polygon(at, 4, 1.3 * r, 0));
-      break;
-    case Shape2D::triangle:
-      filled(polygon(at, 3, 1.35 * r, 0));
-      break;
-    case Shape2D::triangle_down:
-      filled(polygon(at, 3, 1.35 * r, M_PI));
-      break;
-    case Shape2D::pentagon:
-      filled(polygon(at, 5, 1.2 * r, 0));
-      break;
+  if (shape == Shape2D::cross) {
+    body_ += fmt::format("<path d=\"M{0} {1}L{2} {3}M{0} {3}L{2} {1}\" {4}/>\n", number(at.x - r),
+                         number(at.y - r), number(at.x + r), number(at.y + r),
+                         stroke_text({colour, 2.2}));
+    return;
+  }
+  if (shape == Shape2D::circle || shape == Shape2D::ring) {
+    body_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(at.x), number(at.y),
+                         number(r), shape == Shape2D::ring ? stroke_text({colour, 1.5}) : fill);
+    return;
+  }
+  // Regular polygons: their radius, and how far the first corner is turned from the top.
+  static const struct {
+    Shape2D shape;
+    int corners;
+    double radius, turn;
+  } kPolygons[] = {{Shape2D::square, 4, 1.25, M_PI / 4},
+                   {Shape2D::diamond, 4, 1.3, 0},
+                   {Shape2D::triangle, 3, 1.35, 0},
+                   {Shape2D::triangle_down, 3, 1.35, M_PI},
+                   {Shape2D::pentagon, 5, 1.2, 0}};
+  for (const auto& polygon : kPolygons) {
+    if (polygon.shape != shape) continue;
+    std::vector<Point> points;
+    for (int i = 0; i < polygon.corners; ++i) {
+      const double angle = polygon.turn + 2 * M_PI * i / polygon.corners;
+      points.push_back({at.x + polygon.radius * r * std::sin(angle),
+                        at.y - polygon.radius * r * std::cos(angle)});
+    }
+    body_ += fmt::format("<polygon points=\"{}\" {}/>\n", points_text(points), fill);
   }
 }
 

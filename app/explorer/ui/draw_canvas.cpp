@@ -116,46 +116,36 @@ void DrawCanvas::band(const std::vector<Point>& upper, const std::vector<Point>&
 void DrawCanvas::marker(Point at, Shape2D shape, double size, const Colour& c) {
   const ImVec2 centre = px(at);
   const float r = static_cast<float>(size) / 2 * scale_;
-  const float width = std::max(1.0f, 1.5f * scale_);
-  const auto polygon = [&](int corners, float radius, float turn) {
+  if (shape == Shape2D::ring)
+    return list_.AddCircle(centre, r, tone(c), 0, std::max(1.0f, 1.5f * scale_));
+  if (shape == Shape2D::cross) {
+    for (const float sign : {1.0f, -1.0f})
+      list_.AddLine({centre.x - r, centre.y - sign * r}, {centre.x + r, centre.y + sign * r},
+                    tone(c), std::max(1.5f, 2.2f * scale_));
+    return;
+  }
+  // Regular polygons: their radius, and how far the first corner is turned from the top.
+  constexpr float kTurn = static_cast<float>(M_PI);
+  static const struct {
+    Shape2D shape;
+    int corners;
+    float radius, turn;
+  } kPolygons[] = {{Shape2D::circle, 8, 1.05f, 0.39f},       {Shape2D::square, 4, 1.25f, kTurn / 4},
+                   {Shape2D::diamond, 4, 1.35f, 0},          {Shape2D::triangle, 3, 1.4f, 0},
+                   {Shape2D::triangle_down, 3, 1.4f, kTurn}, {Shape2D::pentagon, 5, 1.2f, 0}};
+  for (const auto& polygon : kPolygons) {
+    if (polygon.shape != shape) continue;
     ImVec2 points[8];
-    for (int i = 0; i < corners; ++i) {
+    for (int i = 0; i < polygon.corners; ++i) {
       const float angle =
-          turn + 2 * static_cast<float>(M_PI) * static_cast<float>(i) / static_cast<float>(corners);
-      points[i] = {centre.x + radius * std::sin(angle), centre.y - radius * std::cos(angle)};
+          polygon.turn + 2 * kTurn * static_cast<float>(i) / static_cast<float>(polygon.corners);
+      points[i] = {centre.x + polygon.radius * r * std::sin(angle),
+                   centre.y - polygon.radius * r * std::cos(angle)};
     }
-    list_.AddConvexPolyFilled(points, corners, tone(c));
+    list_.AddConvexPolyFilled(points, polygon.corners, tone(c));
     // A rim in the paper's colour separates markers from their line.
-    list_.AddPolyline(points, corners, tone({Tone::paper, 0, c.opacity}), ImDrawFlags_Closed,
-                      std::max(1.0f, scale_ * 0.8f));
-  };
-  switch (shape) {
-    case Shape2D::circle:
-      polygon(8, 1.05f * r, 0.39f);
-      break;
-    case Shape2D::ring:
-      list_.AddCircle(centre, r, tone(c), 0, width);
-      break;
-    case Shape2D::cross:
-      for (const float sign : {1.0f, -1.0f})
-        list_.AddLine({centre.x - r, centre.y - sign * r}, {centre.x + r, centre.y + sign * r},
-                      tone(c), std::max(1.5f, 2.2f * scale_));
-      break;
-    case Shape2D::square:
-      polygon(4, 1.25f * r, static_cast<float>(M_PI) / 4);
-      break;
-    case Shape2D::diamond:
-      polygon(4, 1.35f * r, 0);
-      break;
-    case Shape2D::triangle:
-      polygon(3, 1.4f * r, 0);
-      break;
-    case Shape2D::triangle_down:
-      polygon(3, 1.4f * r, static_cast<float>(M_PI));
-      break;
-    case Shape2D::pentagon:
-      polygon(5, 1.2f * r, 0);
-      break;
+    list_.AddPolyline(points, polygon.corners, tone({Tone::paper, 0, c.opacity}),
+                      ImDrawFlags_Closed, std::max(1.0f, scale_ * 0.8f));
   }
 }
 
