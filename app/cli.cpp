@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <vector>
 
 #include "app/cancel.h"
@@ -70,24 +71,20 @@ int dispatch(int argc, char** argv) {
       "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 3 regression, 4 incorrect,\n"
       "5 a trial crashed, hung or ran out of memory, 6 no such device or display, 130 cancelled.\n"
       "Every error is one line.");
-  std::vector<std::unique_ptr<Command>> commands;
-  for (const MakeCommand& make : registry<MakeCommand>()) commands.push_back(make());
-  std::sort(commands.begin(), commands.end(),
-            [](const auto& a, const auto& b) { return a->name() < b->name(); });
+  std::map<std::string, std::unique_ptr<Command>> commands;
   std::vector<std::string> names;
-  for (const auto& command : commands) {
-    CLI::App& sub = *app.add_subcommand(command->name(), command->summary());
-    command->declare(sub);
-    if (command->hidden())
+  for (const CommandInfo& info : registry<CommandInfo>()) {
+    CLI::App& sub = *app.add_subcommand(info.name, info.summary);
+    commands[info.name] = info.make();
+    commands[info.name]->declare(sub);
+    if (info.hidden)
       sub.group("");
     else
-      names.push_back(command->name());
+      names.push_back(info.name);
   }
 
   const std::string& first = arguments.front();
-  const bool known = std::any_of(commands.begin(), commands.end(),
-                                 [&](const auto& command) { return command->name() == first; });
-  if (first.front() != '-' && !known) {
+  if (first.front() != '-' && !commands.count(first)) {
     const std::string near = nearest(first, names);
     fail("[workbench] command: got {}, expected one of {}; try {}", printable(first),
          listing(names, 99), near.empty() ? "workbench --help" : "workbench " + near);
@@ -102,10 +99,7 @@ int dispatch(int argc, char** argv) {
     const std::string thing = chosen.empty() ? "workbench" : "workbench " + chosen[0]->get_name();
     return say(fmt::format("[{}] usage: {}; try {} --help", thing, e.what(), thing), 2);
   }
-  const std::string name = app.get_subcommands().at(0)->get_name();
-  for (const auto& command : commands)
-    if (command->name() == name) return command->run();
-  return 2;
+  return commands.at(app.get_subcommands().at(0)->get_name())->run();
 }
 
 }  // namespace
@@ -122,7 +116,7 @@ int complain(const std::vector<Complaint>& complaints) {
 
 void print_plain(std::string_view lines) { fmt::print("{}", clean_text(lines, true)); }
 
-bool add_command(MakeCommand make) { return enter(std::move(make)); }
+bool add_command(CommandInfo info) { return enter(std::move(info), &CommandInfo::name); }
 
 const std::string& typed_command() { return typed(); }
 

@@ -15,18 +15,22 @@ namespace wide {
 class Command {
  public:
   virtual ~Command() = default;
-  virtual std::string name() const = 0;
-  virtual std::string summary() const = 0;
-  /// True for commands that only the program itself starts: they are not listed.
-  virtual bool hidden() const { return false; }
   /// Declares the options, bound to members.
   virtual void declare(CLI::App& app) = 0;
   /// Does the work; returns the exit code. Errors are thrown.
   virtual int run() = 0;
 };
 
-using MakeCommand = std::function<std::unique_ptr<Command>()>;
-bool add_command(MakeCommand make);
+struct CommandInfo {
+  std::string name, summary;
+  std::function<std::unique_ptr<Command>()> make;
+  bool hidden = false;  // only the program itself starts it, so it is not listed
+};
+bool add_command(CommandInfo info);
+template <class C>
+bool add_command(const std::string& name, const std::string& summary, bool hidden = false) {
+  return add_command({name, summary, [] { return std::make_unique<C>(); }, hidden});
+}
 
 /// A problem with the result of a command that has done its work (wrong, slower): an exit code and
 /// a line. Code 0: no problem.

@@ -17,11 +17,6 @@ namespace {
 
 class CompareCommand : public Command {
  public:
-  std::string name() const override { return "compare"; }
-  std::string summary() const override {
-    return "what changed from one sweep, or training run, to another, beyond the noise";
-  }
-
   void declare(CLI::App& app) override {
     app.add_option("BEFORE", before_, "a number, a name, last, or a report's .json file")
         ->required();
@@ -50,7 +45,8 @@ class CompareCommand : public Command {
   std::string before_, after_, json_, db_;
 };
 
-const bool registered = add_command([] { return std::make_unique<CompareCommand>(); });
+const bool registered = add_command<CompareCommand>(
+    "compare", "what changed from one sweep, or training run, to another, beyond the noise");
 
 }  // namespace
 }  // namespace wide::compare_command

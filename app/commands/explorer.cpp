@@ -20,9 +20,6 @@ namespace {
 /// test script. Exit codes: 2 for an unknown view, sweep or target, 6 where there is no display.
 class ExplorerCommand : public Command {
  public:
-  std::string name() const override { return "explorer"; }
-  std::string summary() const override { return "the desktop explorer; the same as no command"; }
-
   void declare(CLI::App& app) override {
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
     app.add_option("--screenshot", screenshot_, "write a PNG of one view; needs no display");
@@ -128,7 +125,8 @@ class ExplorerCommand : public Command {
   bool dark_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<ExplorerCommand>(); });
+const bool registered =
+    add_command<ExplorerCommand>("explorer", "the desktop explorer; the same as no command");
 
 }  // namespace
 }  // namespace wide::explorer_command

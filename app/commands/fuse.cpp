@@ -29,11 +29,6 @@ namespace {
 
 class Fuse : public Command {
  public:
-  std::string name() const override { return "fuse"; }
-  std::string summary() const override {
-    return "fuse N models of one network, check, and time against separate models";
-  }
-
   void declare(CLI::App& app) override {
     app.footer(
         "In Python, once (forward's arguments name the inputs, here x):\n"
@@ -249,7 +244,8 @@ class Fuse : public Command {
   bool explain_ = false, quiet_ = false, no_store_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<Fuse>(); });
+const bool registered = add_command<Fuse>(
+    "fuse", "fuse N models of one network, check, and time against separate models");
 
 }  // namespace
 }  // namespace wide::fuse_command

@@ -23,11 +23,6 @@ using Json = nlohmann::ordered_json;
 
 class GpuReport : public Command {
  public:
-  std::string name() const override { return "gpu-report"; }
-  std::string summary() const override {
-    return "run on a GPU all that is to be known of it, in at most 20 minutes; one report";
-  }
-
   void declare(CLI::App& app) override {
     app.add_option("--device", device_, "cuda or cuda:0; cpu for a rehearsal")
         ->capture_default_str();
@@ -121,7 +116,8 @@ class GpuReport : public Command {
   bool dry_run_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<GpuReport>(); });
+const bool registered = add_command<GpuReport>(
+    "gpu-report", "run on a GPU all that is to be known of it, in at most 20 minutes; one report");
 
 }  // namespace
 }  // namespace wide::gpu_report_command

@@ -24,9 +24,6 @@ namespace {
 
 class Info : public Command {
  public:
-  std::string name() const override { return "info"; }
-  std::string summary() const override { return "versions, machine, and what runs on it"; }
-
   void declare(CLI::App& app) override {
     app.add_flag("--json", json_, "as JSON");
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
@@ -107,7 +104,7 @@ class Info : public Command {
   bool json_ = false, again_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<Info>(); });
+const bool registered = add_command<Info>("info", "versions, machine, and what runs on it");
 
 }  // namespace
 }  // namespace wide::info_command

@@ -27,12 +27,6 @@ const std::vector<std::pair<const char*, Kind>> kKinds = {
 
 class List : public Command {
  public:
-  std::string name() const override { return "list"; }
-  std::string summary() const override {
-    return "what there is: primitives, blocks, models, passes, presets, panels; what is stored: "
-           "sweeps, fusions, training runs";
-  }
-
   void declare(CLI::App& app) override {
     app.add_option("WHAT", what_,
                    "primitives, blocks, models, passes, presets, panels; sweeps, fusions and runs "
@@ -210,7 +204,10 @@ class List : public Command {
   bool json_ = false, markdown_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<List>(); });
+const bool registered = add_command<List>(
+    "list",
+    "what there is: primitives, blocks, models, passes, presets, panels; what is stored: "
+    "sweeps, fusions, training runs");
 
 }  // namespace
 }  // namespace wide::list_command

@@ -21,9 +21,6 @@ namespace fs = std::filesystem;
 
 class Predict : public Command {
  public:
-  std::string name() const override { return "predict"; }
-  std::string summary() const override { return "what the models of a training run say of rows"; }
-
   void declare(CLI::App& app) override {
     app.add_option("RUN", run_, "a run's folder, or a stored run: a number, a name, last")
         ->required();
@@ -89,7 +86,8 @@ class Predict : public Command {
   bool quiet_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<Predict>(); });
+const bool registered =
+    add_command<Predict>("predict", "what the models of a training run say of rows");
 
 }  // namespace
 }  // namespace wide::predict_command

@@ -13,11 +13,6 @@ namespace {
 
 class Reference : public Command {
  public:
-  std::string name() const override { return "reference"; }
-  std::string summary() const override {
-    return "named sweeps to compare with: set NAME SWEEP, list, delete NAME";
-  }
-
   void declare(CLI::App& app) override {
     app.require_subcommand(1);
     set_ = app.add_subcommand("set", "name a stored sweep; a name that is taken moves");
@@ -57,7 +52,8 @@ class Reference : public Command {
   std::string name_, sweep_, db_;
 };
 
-const bool registered = add_command([] { return std::make_unique<Reference>(); });
+const bool registered = add_command<Reference>(
+    "reference", "named sweeps to compare with: set NAME SWEEP, list, delete NAME");
 
 }  // namespace
 }  // namespace wide::reference_command

@@ -37,11 +37,6 @@ namespace {
 /// slower.
 class ReportCommand : public Command {
  public:
-  std::string name() const override { return "report"; }
-  std::string summary() const override {
-    return "a sweep's or a training run's results as text, JSON, CSV, Markdown, SVG, HTML or JUnit";
-  }
-
   void declare(CLI::App& app) override {
     app.add_option(
            "SWEEP", which_,
@@ -178,7 +173,9 @@ class ReportCommand : public Command {
   Against against_;  // --against and --fail-on-regression: a comparison with an earlier result
 };
 
-const bool registered = add_command([] { return std::make_unique<ReportCommand>(); });
+const bool registered = add_command<ReportCommand>(
+    "report",
+    "a sweep's or a training run's results as text, JSON, CSV, Markdown, SVG, HTML or JUnit");
 
 }  // namespace
 }  // namespace wide::report_command

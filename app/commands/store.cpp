@@ -12,12 +12,6 @@ namespace {
 
 class StoreCommand : public Command {
  public:
-  std::string name() const override { return "store"; }
-  std::string summary() const override {
-    return "stored results: export SWEEP FILE.db, import FILE.db, delete SWEEP, merge OUT.db "
-           "PART.db...";
-  }
-
   void declare(CLI::App& app) override {
     app.require_subcommand(1);
     export_ = app.add_subcommand("export", "write one sweep as a store of its own");
@@ -66,7 +60,9 @@ class StoreCommand : public Command {
   std::vector<std::string> parts_;
 };
 
-const bool registered = add_command([] { return std::make_unique<StoreCommand>(); });
+const bool registered = add_command<StoreCommand>(
+    "store",
+    "stored results: export SWEEP FILE.db, import FILE.db, delete SWEEP, merge OUT.db PART.db...");
 
 }  // namespace
 }  // namespace wide::store_command

@@ -31,11 +31,6 @@ namespace {
 
 class SweepCommand : public Command {
  public:
-  std::string name() const override { return "sweep"; }
-  std::string summary() const override {
-    return "run a preset: every strategy of every target, checked and timed";
-  }
-
   void declare(CLI::App& app) override {
     app.add_option("SWEEP", preset_,
                    fmt::format("{}, or a preset's .json file", fmt::join(preset_names(), ", ")))
@@ -280,7 +275,8 @@ class SweepCommand : public Command {
        sharing_ = false, each_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });
+const bool registered = add_command<SweepCommand>(
+    "sweep", "run a preset: every strategy of every target, checked and timed");
 
 }  // namespace
 }  // namespace wide::sweep_command

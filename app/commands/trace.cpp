@@ -16,11 +16,6 @@ namespace {
 
 class Trace : public Command {
  public:
-  std::string name() const override { return "trace"; }
-  std::string summary() const override {
-    return "the recorded program, the wide one, and what each pass did";
-  }
-
   void declare(CLI::App& app) override {
     app.add_option("MODEL", subject_.model,
                    ".pt2 of torch.export, TorchScript, or a registered name (workbench list)")
@@ -107,7 +102,8 @@ class Trace : public Command {
   bool steps_ = false;
 };
 
-const bool registered = add_command([] { return std::make_unique<Trace>(); });
+const bool registered =
+    add_command<Trace>("trace", "the recorded program, the wide one, and what each pass did");
 
 }  // namespace
 }  // namespace wide::trace_command

@@ -59,11 +59,6 @@ std::set<std::string> keys_of_set() {
 
 class Train : public Command {
  public:
-  std::string name() const override { return "train"; }
-  std::string summary() const override {
-    return "train N models of one network as one program, each with its own hyperparameters";
-  }
-
   void declare(CLI::App& app) override {
     app.footer(
         "In Python, once:\n"
@@ -532,7 +527,8 @@ class Train : public Command {
   std::unique_ptr<RunLock> lock_;  // held until the run has ended
 };
 
-const bool registered = add_command([] { return std::make_unique<Train>(); });
+const bool registered = add_command<Train>(
+    "train", "train N models of one network as one program, each with its own hyperparameters");
 
 }  // namespace
 }  // namespace wide::train_command
