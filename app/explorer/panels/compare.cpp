@@ -206,19 +206,16 @@ class ComparePanel : public Panel {
     }
     const float line = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
     const float rows = static_cast<float>(std::min<size_t>(moments_.size(), 5)) + 1;
-    if (!ImGui::BeginTable("history", 6,
-                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
-                           {0, rows * line + ui.px(4)}))
+    if (!ui.begin_table(
+            "history",
+            {{"sweep", 100, "The number and the name of the sweep"},
+             {"commit", 84, "The commit of the program that ran it"},
+             {"started", 0, "When the sweep began"},
+             {"over best", 66, "Speedup over the best way of running the models separately"},
+             {"95 %", 96, "The 95 % interval of the speedup"},
+             {"time", 70, "Median time of a call for all models"}},
+            {0, rows * line + ui.px(4)}, ImGuiTableFlags_RowBg))
       return;
-    ui.table_columns(
-        {{"sweep", 100, "The number and the name of the sweep"},
-         {"commit", 84, "The commit of the program that ran it"},
-         {"started", 0, "When the sweep began"},
-         {"over best", 66, "Speedup over the best way of running the models separately"},
-         {"95 %", 96, "The 95 % interval of the speedup"},
-         {"time", 70, "Median time of a call for all models"}},
-        0);
     for (size_t i = moments_.size(); i-- > 0;) moment(explorer, ui, moments_[i]);
     ImGui::EndTable();
   }
@@ -292,13 +289,6 @@ class ComparePanel : public Panel {
       return;
     }
     const bool one = done_.size() == 1;
-    if (!ImGui::BeginTable(one ? "compared" : "compared with several",
-                           one ? 7 : static_cast<int>(done_.size()) + 1,
-                           ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
-                               ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit |
-                               ImGuiTableFlags_NoSavedSettings,
-                           {0, std::max(ui.px(130), ImGui::GetContentRegionAvail().y)}))
-      return;
     std::vector<Ui::Column> heads{{"trial", 230, "Target, strategy, N and all that is not usual"}};
     if (one)
       heads.insert(heads.end(), {{"verdict", 110, kVerdictTip},
@@ -309,7 +299,9 @@ class ComparePanel : public Panel {
                                  {"why", 300, "Why it cannot be said whether it changed"}});
     else
       for (const int64_t after : of_.second) heads.push_back({fmt::format("sweep {}", after), 128});
-    ui.table_columns(heads, 1);
+    if (!ui.begin_table(one ? "compared" : "compared with several", heads, ui.room(130),
+                        ImGuiTableFlags_ScrollX | ImGuiTableFlags_RowBg))
+      return;
     Ui::table_lines(shown_.size(), [&](size_t i) {
       const ComparedLine& line = lines_[shown_[i]];
       ImGui::TableNextRow();

@@ -43,16 +43,11 @@ class CorrectnessPanel : public Panel {
       lines[{table.word(row.strategy), table.word(row.mode)}][place] = index;
     }
     const std::vector<int64_t> ns = thinned<int64_t>({all.begin(), all.end()});
-    const int columns = 1 + static_cast<int>(ns.size());
-    if (!ImGui::BeginTable("checks", columns,
-                           ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
-                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_NoSavedSettings,
-                           ui.room(110)))
-      return;
     std::vector<Ui::Column> heads{{"strategy", 150, "The way the models were computed as one"}};
     for (const int64_t n : ns) heads.push_back({fmt::format("{}={}", group.axis, n), 132});
-    ui.table_columns(heads, 1);
+    if (!ui.begin_table("checks", heads, ui.room(110),
+                        ImGuiTableFlags_ScrollX | ImGuiTableFlags_RowBg))
+      return;
     for (const auto& [name, cells] : lines) {
       ImGui::TableNextRow();
       ui.cell(0, name.first + (name.second == "default" ? "" : " · " + name.second));

@@ -410,20 +410,17 @@ class FusePanel : public Panel {
     const float line = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
     const float height = line * static_cast<float>(std::min<size_t>(report.curve.size(), 6) + 1) +
                          ImGui::GetStyle().ScrollbarSize + ui.px(4);
-    if (!ImGui::BeginTable("along N", 6,
-                           ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
-                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
-                           {0, height}))
+    if (!ui.begin_table(
+            "along N",
+            {{"N", 36, "How many models are fused"},
+             {"over best", 76,
+              "How many times as fast as the best way of running the models separately"},
+             {"95 %", 104, "The 95 % interval of that speedup"},
+             {"over loop", 76, "How many times as fast as calling the models one after another"},
+             {"error", 66, "The largest error against separate runs in double precision"},
+             {"memory", 130, "Memory of the weights as one, and of the separate models"}},
+            {0, height}, ImGuiTableFlags_ScrollX))
       return;
-    ui.table_columns(
-        {{"N", 36, "How many models are fused"},
-         {"over best", 76,
-          "How many times as fast as the best way of running the models separately"},
-         {"95 %", 104, "The 95 % interval of that speedup"},
-         {"over loop", 76, "How many times as fast as calling the models one after another"},
-         {"error", 66, "The largest error against separate runs in double precision"},
-         {"memory", 130, "Memory of the weights as one, and of the separate models"}},
-        1);
     for (const FuseResult& p : report.curve) {
       const Interval best = shown_speedup(p, false), loop = shown_speedup(p, true);
       const bool right = p.correctness.pass;
@@ -456,17 +453,14 @@ class FusePanel : public Panel {
       if (!result.plan.empty()) ui.wrapped(result.plan);
       return;
     }
-    if (!ImGui::BeginTable("steps", 5,
-                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
-                           {0, std::max(ui.px(120), ImGui::GetContentRegionAvail().y)}))
+    if (!ui.begin_table("steps",
+                        {{"step", 170, "The operator or kernel that runs"},
+                         {"module", 0, "Where in the network it comes from"},
+                         {"by", 150, "The layer kind and the strategy that made it wide"},
+                         {"time", 72, "Median time of the step"},
+                         {"share", 56, "Its share of the time of all steps"}},
+                        ui.room(120), ImGuiTableFlags_RowBg))
       return;
-    ui.table_columns({{"step", 170, "The operator or kernel that runs"},
-                      {"module", 0, "Where in the network it comes from"},
-                      {"by", 150, "The layer kind and the strategy that made it wide"},
-                      {"time", 72, "Median time of the step"},
-                      {"share", 56, "Its share of the time of all steps"}},
-                     0);
     Ui::table_lines(result.steps.size(), [&](size_t i) {
       const StepCost& s = result.steps[i];
       ImGui::TableNextRow();

@@ -440,8 +440,12 @@ void Ui::table_heads(const std::vector<std::string>& tips) {
   }
 }
 
-void Ui::table_columns(const std::vector<Column>& columns, int frozen) {
-  ImGui::TableSetupScrollFreeze(frozen, 1);
+bool Ui::begin_table(const char* name, const std::vector<Column>& columns, ImVec2 size,
+                     ImGuiTableFlags flags) {
+  flags |=
+      ImGuiTableFlags_ScrollY | ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings;
+  if (!ImGui::BeginTable(name, static_cast<int>(columns.size()), flags, size)) return false;
+  ImGui::TableSetupScrollFreeze(flags & ImGuiTableFlags_ScrollX ? 1 : 0, 1);
   std::vector<std::string> tips;
   for (const Column& c : columns) {
     ImGui::TableSetupColumn(
@@ -451,6 +455,7 @@ void Ui::table_columns(const std::vector<Column>& columns, int frozen) {
     tips.push_back(c.tip);
   }
   table_heads(tips);
+  return true;
 }
 
 void Ui::cell(int column, const std::string& text, bool is_muted) {

@@ -97,9 +97,10 @@ class Ui {
     float width = 0;
     std::string tip = {};
   };
-  /// Sets up the current table's columns and draws their names, which stay in sight, as do the
-  /// first `frozen` columns.
-  void table_columns(const std::vector<Column>& columns, int frozen);
+  /// Begins a table that scrolls below its columns' names, and with ImGuiTableFlags_ScrollX beside
+  /// its first column; false if it is out of sight. If true, end it with ImGui::EndTable.
+  bool begin_table(const char* name, const std::vector<Column>& columns, ImVec2 size,
+                   ImGuiTableFlags flags);
   /// Calls `draw(line)` for those of a table's `count` lines that are in sight.
   template <class Draw>
   static void table_lines(size_t count, const Draw& draw) {
