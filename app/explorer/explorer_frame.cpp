@@ -79,8 +79,7 @@ void Explorer::header_sweep(Ui& ui, float end) {
   }
   const SweepRow* row = library.sweep_row();
   if (names.empty()) {
-    ImGui::AlignTextToFramePadding();
-    ui.muted(ui.fit(library.listed() ? "nothing stored yet" : "reading the store", room()));
+    ui.label(ui.fit(library.listed() ? "nothing stored yet" : "reading the store", room()));
     return;
   }
   const bool unfinished = row && row->state != "complete";

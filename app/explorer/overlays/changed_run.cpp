@@ -32,9 +32,7 @@ bool ChangedRun::draw(Ui& ui) {
   ui.bold("Another run with changed settings");
   ImGui::BeginChild("options", {0, -2 * ImGui::GetFrameHeightWithSpacing()});
   for (Option& option : options_) {
-    ImGui::AlignTextToFramePadding();
-    ui.muted(option.label);
-    ImGui::SameLine(ui.px(110));
+    ui.label(option.label, 110);
     ui.field("changed " + option.label, &option.value, "as " + option.name + " has it by itself",
              -1, option.tip + " (" + option.name + "). Empty: as it is.");
   }

@@ -212,8 +212,7 @@ void FileBrowser::draw(Ui& ui) {
     open_ = false;
   if (!count_.empty()) {
     ImGui::SameLine();
-    ImGui::AlignTextToFramePadding();
-    ui.muted(count_);
+    ui.label(count_);
   }
   if (!open_) ImGui::CloseCurrentPopup();
   ImGui::EndPopup();

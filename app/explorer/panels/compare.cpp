@@ -55,11 +55,8 @@ class ComparePanel : public Panel {
       changed_only_ = !changed_only_;
       filter();
     }
-    const std::string count = fmt::format("{} of {}", shown_.size(), lines_.size());
-    ui.beside(ui.text_width(count));
-    ImGui::AlignTextToFramePadding();
-    ui.muted(count);
-    ui.tip("How many trials are listed, of all that any of the sweeps has.");
+    ui.next_label(fmt::format("{} of {}", shown_.size(), lines_.size()),
+                  "How many trials are listed, of all that any of the sweeps has.");
     if (done_.size() == 1 && !done_[0].trials.empty()) plot(explorer, ui);
     if (chosen_) history(explorer, ui);
     table(explorer, ui);
@@ -92,8 +89,7 @@ class ComparePanel : public Panel {
     };
     pick("before", "The sweep that the others are compared with.", &before_);
     ImGui::SameLine();
-    ImGui::AlignTextToFramePadding();
-    ui.muted("→");
+    ui.label("→");
     for (size_t i = 0; i < after_.size(); ++i) {
       ui.beside(width);
       pick(i == 0 ? "after" : fmt::format("after {}", i + 1), "A sweep that is compared with it.",

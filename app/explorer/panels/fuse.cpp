@@ -95,20 +95,16 @@ class FusePanel : public Panel {
   }
 
   void ask(Explorer& explorer, Ui& ui) {
-    const float width = ImGui::GetContentRegionAvail().x, column = ui.px(70);
-    const auto labelled = [&](const char* label) {
-      ImGui::AlignTextToFramePadding();
-      ui.muted(label);
-      ImGui::SameLine(column);
-    };
-    labelled("network");
+    constexpr float kLabels = 70;  // units: room for labels before the controls
+    const float width = ImGui::GetContentRegionAvail().x - ui.px(kLabels) - ui.px(92);
+    ui.label("network", kLabels);
     ui.field("network", &choices_.model, "net.pt2, net.ts, or a registered name such as lenet",
-             width - column - ui.px(92),
+             width,
              "The network of which N are fused: a file, or the name of a registered target.");
     ImGui::SameLine();
     if (ui.button("Choose##network", Look::plain, true, "A .pt2 or TorchScript file"))
       choose_network(explorer);
-    labelled("weights");
+    ui.label("weights", kLabels);
     if (ui.button("Add", Look::plain, true,
                   "Checkpoints, one a model: their number is N. Or drop them on the window."))
       choose_weights(explorer);
@@ -119,17 +115,16 @@ class FusePanel : public Panel {
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
     ui.fitted(weights(), std::max(ui.px(60), ImGui::GetContentRegionAvail().x - ui.px(4)));
-    labelled("inputs");
+    ui.label("inputs", kLabels);
     ui.field(
-        "inputs", &choices_.inputs, "random, x=2x3x64x64:f32, or x.safetensors",
-        width - column - ui.px(92),
+        "inputs", &choices_.inputs, "random, x=2x3x64x64:f32, or x.safetensors", width,
         "What the models are called with. Empty: random numbers of the sizes the network was "
         "exported with. x=2x3x64x64:f32: random numbers of these sizes, by the argument's name. Or "
         "a file with a tensor [N, ...] for each argument.");
     ImGui::SameLine();
     if (ui.button("Choose##inputs", Look::plain, true, "A file of input tensors"))
       choose_inputs(explorer);
-    labelled("N");
+    ui.label("N", kLabels);
     ui.field("models", &choices_.n, "4,8,16", ui.px(92),
              "Numbers of models, parted by commas. Empty: one for each checkpoint.");
     ui.beside(ui.text_width("share equal weights") + ui.px(30));

@@ -56,8 +56,7 @@ class MatrixPanel : public Panel {
     axis(ui, library, "rows", rows, overview.rows, "What each row of the table stands for.",
          &options.rows);
     ui.beside(ui.px(112) + ui.text_width("by") + ImGui::GetStyle().ItemSpacing.x);
-    ImGui::AlignTextToFramePadding();
-    ui.muted("by");
+    ui.label("by");
     ImGui::SameLine();
     axis(ui, library, "columns", columns, overview.columns,
          "What each column of the table stands for.", &options.columns);

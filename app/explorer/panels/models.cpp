@@ -44,8 +44,7 @@ class ModelsPanel : public Panel {
   }
 
   void tools(Explorer& explorer, Ui& ui, TrainingModel& training) {
-    ImGui::AlignTextToFramePadding();
-    ui.muted(fmt::format("{} of {} models", order_.size(), view_->models.size()));
+    ui.label(fmt::format("{} of {} models", order_.size(), view_->models.size()));
     ImGui::SameLine();
     if (ui.button("Copy CSV##models", Look::plain, true, "The rows that are shown")) {
       ImGui::SetClipboardText(models_csv(*view_, order_).c_str());

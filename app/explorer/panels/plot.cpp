@@ -135,11 +135,7 @@ class PlotPanel : public Panel {
                        "The plot as a picture, or the whole sweep as a report"))
       ImGui::OpenPopup("export");
     exports(explorer, ui);
-    const char* signs = "signs";
-    ui.beside(ui.text_width(signs));
-    ImGui::AlignTextToFramePadding();
-    ui.muted(signs);
-    ui.tip(kSigns);
+    ui.next_label("signs", kSigns);
   }
 
   /// The choice of the plot's axis: N, or an axis of the shapes with positive values.

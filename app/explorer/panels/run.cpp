@@ -194,16 +194,9 @@ class RunPanel : public Panel {
                "as convolution.");
   }
 
-  /// The label before a control, in a column of its own.
-  static void label(Ui& ui, const char* text) {
-    ImGui::AlignTextToFramePadding();
-    ui.muted(text);
-    ImGui::SameLine(ui.px(kColumn));
-  }
-
   static void set_of(Ui& ui, const char* title, std::set<std::string>* chosen,
                      const std::vector<std::pair<const char*, const char*>>& all) {
-    label(ui, title);
+    ui.label(title, kColumn);
     bool first = true;
     for (const auto& [name, tip] : all) {
       const float y = ImGui::GetCursorPosY();
@@ -221,10 +214,10 @@ class RunPanel : public Panel {
   }
 
   void options(Ui& ui, RunChoices* c) {
-    label(ui, "N");
+    ui.label("N", kColumn);
     ui.field("N", &c->n, "each target's own", -1,
              "Numbers of models, parted by commas: 4,8,16. Empty: those of each target.");
-    label(ui, "shapes");
+    ui.label("shapes", kColumn);
     std::string axes = fmt::format("{}", fmt::join(c->axes, " "));
     if (ui.field("shapes", &axes, "linear.D=256,512", -1,
                  "Other sizes for a target, as TARGET.AXIS=VALUES; several parted by spaces."))
@@ -252,13 +245,12 @@ class RunPanel : public Panel {
             {"threads", "The models spread over the processor's cores"},
             {"vmap", "functorch's vmap over the stacked weights"}});
     if (some != was) c->baselines = some.size() == 3 ? std::set<std::string>() : some;
-    label(ui, "s a trial");
+    ui.label("s a trial", kColumn);
     number(ui, "seconds a trial", "1.5", "Seconds of timing for each trial and baseline.", &budget_,
            &c->budget_s);
     const float field = ui.px(56) + ImGui::GetStyle().ItemSpacing.x;
     ui.beside(ui.text_width("hangs after") + field);
-    ImGui::AlignTextToFramePadding();
-    ui.muted("hangs after");
+    ui.label("hangs after");
     ui.beside(field);
     number(ui, "seconds of silence", "auto",
            "Seconds without a heartbeat until a trial counts as hanging.", &timeout_,
@@ -301,7 +293,7 @@ class RunPanel : public Panel {
       ImGui::SetClipboardText(("./" + command_of(run.choices())).c_str());
   }
 
-  static constexpr float kColumn = 84;
+  static constexpr float kColumn = 84;  // where controls begin beside their labels
   std::string search_;
   Typed budget_, timeout_;
 };

@@ -212,10 +212,7 @@ class TrainingPanel : public Panel {
   /// Resumes an interrupted run in a process of its own.
   void resume(Explorer& explorer, Ui& ui, const RunHistory& run) {
     if (child_.running()) {
-      ui.beside(ui.text_width("goes on"));
-      ImGui::AlignTextToFramePadding();
-      ui.muted("goes on");
-      ui.tip("A process of its own goes on with a run; its curves grow here.");
+      ui.next_label("goes on", "A process of its own goes on with a run; its curves grow here.");
       return;
     }
     if (run.state != "interrupted" && run.state != "cancelled") return;

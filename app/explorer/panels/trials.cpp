@@ -63,11 +63,8 @@ class TrialsPanel : public Panel {
       explorer.save_as("CSV", "trials.csv", [this, &explorer, &trials](const std::string& path) {
         explorer.write_later(path, csv(trials));
       });
-    const std::string count = fmt::format("{} of {}", trials.shown().size(), trials.total());
-    ui.beside(ui.text_width(count));
-    ImGui::AlignTextToFramePadding();
-    ui.muted(count);
-    ui.tip("How many trials the filter keeps, of all of this sweep.");
+    ui.next_label(fmt::format("{} of {}", trials.shown().size(), trials.total()),
+                  "How many trials the filter keeps, of all of this sweep.");
     const std::optional<uint32_t> selected = explorer.library.selected_row();
     if (selected && !explorer.library.table()->rows[*selected].baseline &&
         std::find(trials.shown().begin(), trials.shown().end(), *selected) ==

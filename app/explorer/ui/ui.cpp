@@ -220,6 +220,18 @@ void Ui::tinted(const std::string& t, uint32_t rgb) {
 
 void Ui::muted(const std::string& t) { tinted(t, theme().plot.muted); }
 
+void Ui::label(const std::string& t, float column) {
+  ImGui::AlignTextToFramePadding();
+  muted(t);
+  if (column > 0) ImGui::SameLine(px(column));
+}
+
+void Ui::next_label(const std::string& t, const std::string& tip_text) {
+  beside(text_width(t));
+  label(t);
+  tip(tip_text);
+}
+
 void Ui::small(const std::string& t) {
   ImGui::PushFont(fonts_.small);
   muted(t);

@@ -49,6 +49,11 @@ class Ui {
   // ---- text ----
   void text(const std::string& text);
   void muted(const std::string& text);
+  /// Muted text at the height of the controls beside it. `column`: where in the line the next
+  /// control begins, in units.
+  void label(const std::string& text, float column = 0);
+  /// Such text beside the last item, as by `beside`.
+  void next_label(const std::string& text, const std::string& tip);
   void small(const std::string& text);  // muted too
   void bold(const std::string& text);
   void title(const std::string& text);
