@@ -103,7 +103,8 @@ class FusePanel : public Panel {
              "The network of which N are fused: a file, or the name of a registered target.");
     ImGui::SameLine();
     if (ui.button("Choose##network", Look::plain, true, "A .pt2 or TorchScript file"))
-      choose_network(explorer);
+      choose(explorer, request_for("Choose a network: .pt2 or TorchScript", network_formats()),
+             &choices_.model);
     ui.label("weights", kLabels);
     if (ui.button("Add", Look::plain, true,
                   "Checkpoints, one a model: their number is N. Or drop them on the window."))
@@ -123,7 +124,8 @@ class FusePanel : public Panel {
         "a file with a tensor [N, ...] for each argument.");
     ImGui::SameLine();
     if (ui.button("Choose##inputs", Look::plain, true, "A file of input tensors"))
-      choose_inputs(explorer);
+      choose(explorer, request_for("Choose a file of input tensors", checkpoint_formats()),
+             &choices_.inputs);
     ui.label("N", kLabels);
     ui.field("models", &choices_.n, "4,8,16", ui.px(92),
              "Numbers of models, parted by commas. Empty: one for each checkpoint.");
@@ -149,41 +151,33 @@ class FusePanel : public Panel {
     ImGui::Separator();
   }
 
-  void choose_network(Explorer& explorer) {
+  /// A request for files of these formats.
+  template <class Format>
+  FileRequest request_for(const char* title, const std::vector<Format>& formats) const {
     FileRequest request;
-    request.title = "Choose a network: .pt2 or TorchScript";
+    request.title = title;
     request.folder = std::filesystem::path(choices_.model).parent_path().string();
-    request.extensions = extensions_of(network_formats());
-    request.take = [this](const std::vector<std::string>& paths) {
-      choices_.model = paths.front();
-    };
-    explorer.files.ask(std::move(request));
+    for (const Format& format : formats)
+      request.extensions.insert(request.extensions.end(), format.extensions.begin(),
+                                format.extensions.end());
+    return request;
   }
 
-  void choose_inputs(Explorer& explorer) {
-    FileRequest request;
-    request.title = "Choose a file of input tensors";
-    request.folder = std::filesystem::path(choices_.model).parent_path().string();
-    request.extensions = extensions_of(checkpoint_formats());
-    request.take = [this](const std::vector<std::string>& paths) {
-      choices_.inputs = paths.front();
-    };
+  static void choose(Explorer& explorer, FileRequest request, std::string* path) {
+    request.take = [path](const std::vector<std::string>& paths) { *path = paths.front(); };
     explorer.files.ask(std::move(request));
   }
 
   void choose_weights(Explorer& explorer) {
-    FileRequest request;
-    request.title = "Add checkpoints, one per model";
-    request.folder = std::filesystem::path(choices_.model).parent_path().string();
-    request.extensions = extensions_of(checkpoint_formats());
-    request.several = true;
-    request.count = weights_text;
-    request.take = [this](const std::vector<std::string>& paths) {
+    FileRequest asked = request_for("Add checkpoints, one per model", checkpoint_formats());
+    asked.several = true;
+    asked.count = weights_text;
+    asked.take = [this](const std::vector<std::string>& paths) {
       weights_text(paths);  // throws if the files hold no weights
       choices_.weights.insert(choices_.weights.end(), paths.begin(), paths.end());
       choices_.n.clear();
     };
-    explorer.files.ask(std::move(request));
+    explorer.files.ask(std::move(asked));
   }
 
   /// A text with the number of weights; searches for files only if the names changed.
@@ -196,14 +190,6 @@ class FusePanel : public Panel {
       count_ = one_line(e);
     }
     return count_;
-  }
-
-  template <class Format>
-  static std::vector<std::string> extensions_of(const std::vector<Format>& formats) {
-    std::vector<std::string> all;
-    for (const Format& format : formats)
-      all.insert(all.end(), format.extensions.begin(), format.extensions.end());
-    return all;
   }
 
   enum class Doing { fusing, tracing, exporting };
