@@ -1,5 +1,6 @@
 #include "app/explorer/models/trials/run.h"
 
+#include <c10/util/ScopeExit.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -191,21 +192,6 @@ class RunModel::Watcher : public SweepObserver {
   int64_t frames_at_ = -1, timed_frames_ = 0;
 };
 
-/// Lends the session to other threads; its destructor takes it back before the session ends.
-class RunModel::Lent {
- public:
-  explicit Lent(RunModel* model) : model_(model) {}
-  ~Lent() {
-    const std::lock_guard lock(model_->mutex_);
-    model_->session_ = nullptr;
-  }
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
-
- private:
-  RunModel* model_;
-};
-
 std::string left_text(const RunProgress& p) {
   if (p.state == RunState::preparing) return "time left not known yet";
   if (p.state == RunState::ended) return "ended";
@@ -325,7 +311,11 @@ void RunModel::work(SweepRequest request) {
     }
     ++stored_;
     wake();
-    const Lent lent(this);
+    // Other threads may use the session until it ends.
+    const auto take_back = c10::make_scope_exit([this] {
+      const std::lock_guard lock(mutex_);
+      session_ = nullptr;
+    });
     ended = session.run();
     disturbed = disturbed_text(session.report().cases);
   } catch (const std::exception& e) {

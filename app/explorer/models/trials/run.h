@@ -101,7 +101,6 @@ class RunModel {
 
  private:
   class Watcher;
-  class Lent;
   /// For a job: launches the sweep on the window's thread, unless another one runs by then.
   Jobs::Result launched(SweepRequest request);
   void launch(SweepRequest request);
