@@ -23,10 +23,7 @@ SharedLibrary::SharedLibrary(const char* file, const char* what, const char* pac
                 6);
 }
 
-// Never unloaded: drivers' threads and exit handlers still run their code.
-SharedLibrary::~SharedLibrary() = default;
-
-void* SharedLibrary::symbol(const char* name) {
+void* SharedLibrary::symbol(const char* name) const {
   void* found = dlsym(handle_, name);
   if (!found)
     throw Error(fmt::format("[explorer] {}: got one without {}, expected a newer one; try an "
@@ -45,7 +42,6 @@ constexpr GLenum kRgb = 0x1907;
 }  // namespace
 
 GlRenderer::GlRenderer() {
-  library_.load(&finish_, "glFinish");
   const bool recent = imgl3wInit() == GL3W_OK;
   const GLubyte* text = glGetString ? glGetString(GL_VERSION) : nullptr;
   const std::string version = text ? reinterpret_cast<const char*>(text) : "no context";

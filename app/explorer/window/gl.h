@@ -9,21 +9,20 @@
 
 namespace wide {
 
-/// A shared library opened at run time, never linked.
+/// A shared library opened at run time, never linked, and never unloaded: drivers' threads and exit
+/// handlers still run its code.
 class SharedLibrary {
  public:
   /// Throws Error with exit code 6 if the library is missing.
   SharedLibrary(const char* file, const char* what, const char* package);
-  ~SharedLibrary();
-  SharedLibrary(const SharedLibrary&) = delete;
-  SharedLibrary& operator=(const SharedLibrary&) = delete;
+  /// One of its functions, of type F.
   template <class F>
-  void load(F** function, const char* name) {
-    *function = reinterpret_cast<F*>(symbol(name));
+  F* function(const char* name) const {
+    return reinterpret_cast<F*>(symbol(name));
   }
 
  private:
-  void* symbol(const char* name);
+  void* symbol(const char* name) const;
   void* handle_;
   const char* file_;
 };
@@ -45,7 +44,7 @@ class GlRenderer {
   std::vector<std::pair<ImDrawCmd*, ImTextureID>> take_images(ImDrawData* data);
 
   SharedLibrary library_{"libGL.so.1", "OpenGL", "libgl1"};
-  void (*finish_)() = nullptr;
+  void (*finish_)() = library_.function<void()>("glFinish");
   std::map<uint64_t, unsigned> textures_;  // textures of images, by version
   int fonts_ = -1, errors_ = 0;
 };

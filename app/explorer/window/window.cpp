@@ -16,7 +16,8 @@ namespace {
 /// The functions of GLFW that are used.
 struct Glfw {
   SharedLibrary library{"libglfw.so.3", "window", "libglfw3"};
-#define WIDE_GLFW(name) decltype(&glfw##name) name = load<decltype(&glfw##name)>("glfw" #name)
+#define WIDE_GLFW(name) \
+  decltype(glfw##name)* name = library.function<decltype(glfw##name)>("glfw" #name)
   WIDE_GLFW(Init);
   WIDE_GLFW(Terminate);
   WIDE_GLFW(GetError);
@@ -52,14 +53,6 @@ struct Glfw {
   WIDE_GLFW(CreateStandardCursor);
   WIDE_GLFW(SetCursor);
 #undef WIDE_GLFW
-
- private:
-  template <class F>
-  F load(const char* name) {
-    std::remove_pointer_t<F>* function = nullptr;
-    library.load(&function, name);
-    return function;
-  }
 };
 
 constexpr float kLeastWidth = 560, kLeastHeight = 380;  // units

@@ -13,14 +13,6 @@ namespace {
 class Egl {
  public:
   Egl() {
-    library_.load(&address_, "eglGetProcAddress");
-    library_.load(&initialize_, "eglInitialize");
-    library_.load(&bind_, "eglBindAPI");
-    library_.load(&choose_, "eglChooseConfig");
-    library_.load(&create_, "eglCreateContext");
-    library_.load(&current_, "eglMakeCurrent");
-    library_.load(&destroy_, "eglDestroyContext");
-    library_.load(&terminate_, "eglTerminate");
     get_display_ =
         reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(address_("eglGetPlatformDisplayEXT"));
     devices_ = reinterpret_cast<PFNEGLQUERYDEVICESEXTPROC>(address_("eglQueryDevicesEXT"));
@@ -78,14 +70,20 @@ class Egl {
   }
 
   SharedLibrary library_{"libEGL.so.1", "EGL", "libegl1"};
-  decltype(&eglGetProcAddress) address_ = nullptr;
-  decltype(&eglInitialize) initialize_ = nullptr;
-  decltype(&eglBindAPI) bind_ = nullptr;
-  decltype(&eglChooseConfig) choose_ = nullptr;
-  decltype(&eglCreateContext) create_ = nullptr;
-  decltype(&eglMakeCurrent) current_ = nullptr;
-  decltype(&eglDestroyContext) destroy_ = nullptr;
-  decltype(&eglTerminate) terminate_ = nullptr;
+  decltype(eglGetProcAddress)* address_ =
+      library_.function<decltype(eglGetProcAddress)>("eglGetProcAddress");
+  decltype(eglInitialize)* initialize_ =
+      library_.function<decltype(eglInitialize)>("eglInitialize");
+  decltype(eglBindAPI)* bind_ = library_.function<decltype(eglBindAPI)>("eglBindAPI");
+  decltype(eglChooseConfig)* choose_ =
+      library_.function<decltype(eglChooseConfig)>("eglChooseConfig");
+  decltype(eglCreateContext)* create_ =
+      library_.function<decltype(eglCreateContext)>("eglCreateContext");
+  decltype(eglMakeCurrent)* current_ =
+      library_.function<decltype(eglMakeCurrent)>("eglMakeCurrent");
+  decltype(eglDestroyContext)* destroy_ =
+      library_.function<decltype(eglDestroyContext)>("eglDestroyContext");
+  decltype(eglTerminate)* terminate_ = library_.function<decltype(eglTerminate)>("eglTerminate");
   PFNEGLGETPLATFORMDISPLAYEXTPROC get_display_ = nullptr;
   PFNEGLQUERYDEVICESEXTPROC devices_ = nullptr;
   EGLDisplay display_ = EGL_NO_DISPLAY;
