@@ -47,7 +47,7 @@ class GpuReport : public Command {
     }
     c10::Device device = c10::kCPU;
     try {
-      device = device_of(device_);
+      device = parse_device(device_);
     } catch (const Error& e) {
       if (e.exit_code() == 6)
         print_plain("without a GPU nothing is run; with one:\n" + stages_text());
@@ -57,8 +57,6 @@ class GpuReport : public Command {
   }
 
  private:
-  static c10::Device device_of(const std::string& text) { return parse_device(text); }
-
   static std::string stages_text() {
     std::string text;
     double limit_s = 0;

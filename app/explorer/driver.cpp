@@ -55,7 +55,7 @@ void Driver::missing(const std::string& label) const {
        listing(all, 60));
 }
 
-void Driver::move_to(const std::string& label) {
+void Driver::hover(const std::string& label) {
   Items& items = screen_.ui().items;
   const ScreenItem* item = items.find(label);
   for (int i = 0; i < 20 && !item; ++i) {
@@ -88,10 +88,8 @@ void Driver::move_to(const std::string& label) {
   frames(2);
 }
 
-void Driver::hover(const std::string& label) { move_to(label); }
-
 void Driver::click(const std::string& label, int button, bool twice) {
-  move_to(label);
+  hover(label);
   const ScreenItem* item = screen_.ui().items.find(label);
   if (item && !item->enabled)
     fail("[script] {}: got a disabled one, expected it to be ready; try later", printable(label));
@@ -146,7 +144,7 @@ void Driver::click_with(const std::string& keys, const std::string& label) {
 }
 
 void Driver::drag(const std::string& label, float x, float y, int button) {
-  move_to(label);
+  hover(label);
   screen_.input.down[button] = screen_.input.pressed[button] = true;
   screen_.frame();
   for (int i = 0; i < 5; ++i) {
@@ -159,7 +157,7 @@ void Driver::drag(const std::string& label, float x, float y, int button) {
 }
 
 void Driver::wheel(const std::string& label, float steps) {
-  move_to(label);
+  hover(label);
   screen_.input.wheel_y = steps;
   frames(2);
 }

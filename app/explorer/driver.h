@@ -35,7 +35,6 @@ class Driver {
   double answered_ms = 0;
 
  private:
-  void move_to(const std::string& label);
   void hold(const std::string& keys, bool down);
   void frames(int count);
   /// The first label that begins with what stands before a final `*`; other labels as they are.

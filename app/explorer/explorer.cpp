@@ -40,8 +40,6 @@ Explorer::Explorer(std::string db, Settings with)
   library.refresh();
 }
 
-Explorer::~Explorer() = default;
-
 bool Explorer::update() {
   bool changed = jobs.deliver();
   library.follow_filter();

@@ -22,7 +22,6 @@ namespace wide {
 class Explorer {
  public:
   Explorer(std::string db, Settings settings);
-  ~Explorer();
 
   Jobs jobs;
   Library library;

@@ -54,8 +54,6 @@ Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings sett
   };
 }
 
-Screen::~Screen() = default;
-
 void Screen::frame() {
   constexpr float kLeast = 100;  // pixels: a smaller window is minimised
   if (platform_->width() < kLeast || platform_->height() < kLeast) return;

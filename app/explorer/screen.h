@@ -23,7 +23,6 @@ class Screen {
   /// `only`: of Explorer::draw.
   Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings,
          std::optional<Place> only = {});
-  ~Screen();
 
   /// One frame with this input.
   void frame();

@@ -346,10 +346,10 @@ class FusePanel : public Panel {
     if (ui.button("Save plot", Look::plain, true, "The plot as a picture"))
       ImGui::OpenPopup("save plot");
     const Figure figure = fuse_figure(report, over_loop_);
-    if (ui.begin_popup("save plot")) {
+    if (ImGui::BeginPopup("save plot")) {
       explorer.plot_entries(ui, figure, plot_.box(), "fusion",
                             fmt::format("fusion {} · {}", shown_, report.environment.cpu));
-      ui.end_popup();
+      ImGui::EndPopup();
     }
     plot_.draw(ui, figure, std::nullopt);
   }

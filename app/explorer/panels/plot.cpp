@@ -160,7 +160,7 @@ class PlotPanel : public Panel {
   }
 
   void exports(Explorer& explorer, Ui& ui) {
-    if (!ui.begin_popup("export")) return;
+    if (!ImGui::BeginPopup("export")) return;
     Library& library = explorer.library;
     const SweepReport& head = library.head();
     if (library.figure())
@@ -183,7 +183,7 @@ class PlotPanel : public Panel {
                          });
                        });
     }
-    ui.end_popup();
+    ImGui::EndPopup();
   }
 
   PlotView view_;

@@ -158,7 +158,7 @@ class TrainingPanel : public Panel {
   }
 
   void exports(Explorer& explorer, Ui& ui, const TrainingView& view) {
-    if (!ui.begin_popup("export")) return;
+    if (!ImGui::BeginPopup("export")) return;
     const RunHistory& run = *view.runs[0];
     const std::string name = fmt::format("run-{}", run.id);
     if (ui.row("Picture as SVG", false))
@@ -188,7 +188,7 @@ class TrainingPanel : public Panel {
     }
     if (ui.row("Copy command with changed settings", false)) changed_.ask(run.command);
     if (ui.row("Best checkpoints of the models shown", false)) save_best(explorer, run);
-    ui.end_popup();
+    ImGui::EndPopup();
   }
 
   /// Saves the best checkpoints of the brushed models to a folder.

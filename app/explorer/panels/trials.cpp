@@ -164,20 +164,16 @@ class TrialsPanel : public Panel {
       const TableColumn& column = columns()[static_cast<size_t>(c)];
       if (first) {
         if (ui.whole_line(fmt::format("trial {}", line + 1), selected,
-                          "Selects this trial in the whole window."))
-          select(library, index);
+                          "Selects this trial in the whole window.")) {
+          library.select_row(index);
+          seen_ = library.point();  // a clicked row is visible already: no scrolling
+        }
         first = false;
       }
       ui.cell_text(cell_text(table, row, column), tone(ui, table, row, column),
                    column.number != nullptr);
     }
     ImGui::PopID();
-  }
-
-  /// A clicked row is visible already: no scrolling.
-  void select(Library& library, uint32_t index) {
-    library.select_row(index);
-    seen_ = library.point();
   }
 
   static uint32_t tone(const Ui& ui, const TrialTable& table, const TrialRow& row,

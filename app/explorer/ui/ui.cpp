@@ -524,7 +524,4 @@ bool Ui::next_button(const std::string& label, bool enabled, const std::string& 
   return button(label, look, enabled, tip);
 }
 
-bool Ui::begin_popup(const std::string& name) { return ImGui::BeginPopup(name.c_str()); }
-void Ui::end_popup() { ImGui::EndPopup(); }
-
 }  // namespace wide

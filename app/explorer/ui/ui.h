@@ -126,10 +126,6 @@ class Ui {
   /// The same of a button or toggle with this label.
   void beside(const std::string& label);
 
-  /// A list of choices opened by the caller: popups are noted as a layer of their own.
-  bool begin_popup(const std::string& name);
-  void end_popup();
-
   std::function<void(const std::string&)> set_clipboard;  // empty: the text is kept in this object
   std::function<std::string()> get_clipboard;
   std::string clipboard;

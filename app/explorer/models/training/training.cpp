@@ -56,10 +56,6 @@ bool continues(const CurvesFigure& before, const CurvesFigure& after) {
   return true;
 }
 
-std::string plain_number(const std::optional<double>& value) {
-  return value ? fmt::format("{:.5g}", *value) : "";
-}
-
 std::string csv_word(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -153,7 +149,10 @@ std::optional<double> TrainingView::number(const TrainedModel& m, size_t column)
 }
 
 std::string TrainingView::cell(const TrainedModel& m, size_t column) const {
-  if (columns.at(column).number()) return plain_number(number(m, column));
+  if (columns.at(column).number()) {
+    const std::optional<double> value = number(m, column);
+    return value ? fmt::format("{:.5g}", *value) : "";
+  }
   const ModelReport& model = runs[m.run]->models[m.model];
   if (model.status == "trained" || model.status == "running") return model.status;
   return fmt::format("{} at {}", model.status, model.at_step);
@@ -247,8 +246,6 @@ struct TrainingModel::Densities {
 
 TrainingModel::TrainingModel(Jobs& jobs, std::string db)
     : jobs_(jobs), db_(std::move(db)), densities_(std::make_shared<Densities>()) {}
-
-TrainingModel::~TrainingModel() = default;
 
 void TrainingModel::forget() {
   rows_.clear();

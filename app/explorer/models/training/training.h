@@ -71,7 +71,6 @@ struct FaintLines {
 class TrainingModel {
  public:
   TrainingModel(Jobs& jobs, std::string db);
-  ~TrainingModel();
 
   /// Called by a panel in each frame in which it shows a run.
   void watch() { watched_ = true; }
