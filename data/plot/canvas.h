@@ -14,6 +14,7 @@ struct Box {
   double x = 0, y = 0, width = 0, height = 0;
   double right() const { return x + width; }
   double bottom() const { return y + height; }
+  bool operator==(const Box&) const = default;
 };
 
 /// The meaning of a colour. The canvas chooses the colour, for light and dark themes.

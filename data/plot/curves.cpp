@@ -164,12 +164,6 @@ Point CurveAxes::value_at(const Point& unit) const {
           value_of((plot.bottom() - unit.y) / plot.height, y_low, y_high, log_y)};
 }
 
-bool CurveAxes::operator==(const CurveAxes& o) const {
-  return x_low == o.x_low && x_high == o.x_high && y_low == o.y_low && y_high == o.y_high &&
-         log_x == o.log_x && log_y == o.log_y && plot.x == o.plot.x && plot.y == o.plot.y &&
-         plot.width == o.plot.width && plot.height == o.plot.height;
-}
-
 double faint_opacity(size_t lines) {
   return std::clamp(2.5 / std::sqrt(double(std::max<size_t>(1, lines))), 0.06, 0.6);
 }

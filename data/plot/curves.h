@@ -55,7 +55,7 @@ struct CurveAxes {
   Point at(const Point& value) const;
   /// Pixels to values.
   Point value_at(const Point& unit) const;
-  bool operator==(const CurveAxes& other) const;
+  bool operator==(const CurveAxes&) const = default;
 };
 
 /// A piece of the canvas: the plot, and room for labels on its right and the legend below.

@@ -237,10 +237,7 @@ std::string models_csv(const TrainingView& view, const std::vector<size_t>& orde
 }
 
 /// The densities of faint lines by colour; new points are added while the axes stay the same.
-struct TrainingModel::Densities {
-  std::shared_ptr<const TrainingView> view;
-  CurveAxes axes;
-  int width = 0, height = 0;
+struct TrainingModel::Densities : FaintAsked {
   std::map<std::pair<int, int>, CurveDensity> layers;  // tone and series
 };
 
@@ -359,59 +356,49 @@ void TrainingModel::draw_up() {
 
 std::shared_ptr<const FaintLines> TrainingModel::faint(const CurveAxes& axes, int width, int height,
                                                        bool dark) {
-  const bool right = faint_ && faint_->view == view_ && faint_->axes == axes &&
-                     faint_->width == width && faint_->height == height && faint_->dark == dark;
+  const FaintAsked asked{view_, axes, width, height, dark};
   // One job at a time, as each continues with the densities of the previous one.
-  if (right || !view_ || jobs_.busy("training lines")) return faint_;
-  jobs_.start(
-      "training lines",
-      [this, view = view_, axes, width, height, dark, made = densities_]() -> Jobs::Result {
-        const auto begun = std::chrono::steady_clock::now();
-        auto lines = std::make_shared<FaintLines>();
-        lines->view = view;
-        lines->axes = axes;
-        lines->width = width;
-        lines->height = height;
-        lines->dark = dark;
-        lines->continued = made->view && made->axes == axes && made->width == width &&
-                           made->height == height && continues(made->view->figure, view->figure);
-        if (!lines->continued) made->layers.clear();
-        made->view = view;
-        made->axes = axes;
-        made->width = width;
-        made->height = height;
-        CurveAxes pixels = axes;
-        pixels.plot = {0, 0, double(width), double(height)};
-        const CurvesFigure& figure = view->figure;
-        for (size_t i = 0; i < figure.lines.size(); ++i) {
-          const CurveLine& line = figure.lines[i];
-          const Colour& colour = figure.groups[line.group].colour;
-          auto [layer, added] = made->layers.try_emplace(
-              {static_cast<int>(colour.tone), colour.series}, width, height);
-          std::vector<Point> points;
-          points.reserve(line.points.size());
-          for (const Point& point : line.points) points.push_back(pixels.at(point));
-          layer->second.extend(i, points, line.dashed);
-        }
-        std::vector<const CurveDensity*> layers;
-        std::vector<uint32_t> tints;
-        for (const auto& [tone, density] : made->layers) {
-          layers.push_back(&density);
-          tints.push_back(
-              rgb(dark ? kDark : kLight, {static_cast<Tone>(tone.first), tone.second, 1}));
-        }
-        const double one = faint_opacity(figure.lines.size());
-        std::vector<float> cover;
-        for (size_t count = 0; count <= 400; ++count)
-          cover.push_back(static_cast<float>(1 - std::pow(1 - one, double(count))));
-        lines->rgba.reserve(static_cast<size_t>(width) * static_cast<size_t>(height));
-        for (int y = 0; y < height; ++y)
-          for (int x = 0; x < width; ++x)
-            lines->rgba.push_back(blended(layers, tints, cover, x, y));
-        lines->drawn_ms =
-            1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-        return [this, lines = std::move(lines)] { faint_ = lines; };
-      });
+  if ((faint_ && *faint_ == asked) || !view_ || jobs_.busy("training lines")) return faint_;
+  jobs_.start("training lines", [this, asked, made = densities_]() -> Jobs::Result {
+    const auto begun = std::chrono::steady_clock::now();
+    auto lines = std::make_shared<FaintLines>();
+    static_cast<FaintAsked&>(*lines) = asked;
+    const CurvesFigure& figure = asked.view->figure;
+    lines->continued = made->view && made->axes == asked.axes && made->width == asked.width &&
+                       made->height == asked.height && continues(made->view->figure, figure);
+    if (!lines->continued) made->layers.clear();
+    static_cast<FaintAsked&>(*made) = asked;
+    CurveAxes pixels = asked.axes;
+    pixels.plot = {0, 0, double(asked.width), double(asked.height)};
+    for (size_t i = 0; i < figure.lines.size(); ++i) {
+      const CurveLine& line = figure.lines[i];
+      const Colour& colour = figure.groups[line.group].colour;
+      auto [layer, added] = made->layers.try_emplace({static_cast<int>(colour.tone), colour.series},
+                                                     asked.width, asked.height);
+      std::vector<Point> points;
+      points.reserve(line.points.size());
+      for (const Point& point : line.points) points.push_back(pixels.at(point));
+      layer->second.extend(i, points, line.dashed);
+    }
+    std::vector<const CurveDensity*> layers;
+    std::vector<uint32_t> tints;
+    for (const auto& [tone, density] : made->layers) {
+      layers.push_back(&density);
+      tints.push_back(
+          rgb(asked.dark ? kDark : kLight, {static_cast<Tone>(tone.first), tone.second, 1}));
+    }
+    const double one = faint_opacity(figure.lines.size());
+    std::vector<float> cover;
+    for (size_t count = 0; count <= 400; ++count)
+      cover.push_back(static_cast<float>(1 - std::pow(1 - one, double(count))));
+    lines->rgba.reserve(static_cast<size_t>(asked.width) * static_cast<size_t>(asked.height));
+    for (int y = 0; y < asked.height; ++y)
+      for (int x = 0; x < asked.width; ++x)
+        lines->rgba.push_back(blended(layers, tints, cover, x, y));
+    lines->drawn_ms =
+        1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    return [this, lines = std::move(lines)] { faint_ = lines; };
+  });
   return faint_;
 }
 

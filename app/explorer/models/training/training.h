@@ -55,12 +55,17 @@ std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool 
 /// The table of these models as CSV with full digits.
 std::string models_csv(const TrainingView& view, const std::vector<size_t>& order);
 
-/// The faint lines as an image.
-struct FaintLines {
+/// What an image of faint lines shows, on which axes and at which size.
+struct FaintAsked {
   std::shared_ptr<const TrainingView> view;
   CurveAxes axes;
   int width = 0, height = 0;
   bool dark = false;
+  bool operator==(const FaintAsked&) const = default;
+};
+
+/// The faint lines as an image.
+struct FaintLines : FaintAsked {
   std::vector<uint32_t> rgba;  // alpha in the highest byte, red in the lowest
   double drawn_ms = 0;         // how long it took, on a thread of its own
   bool continued = false;      // continued from the previous image
