@@ -60,15 +60,10 @@ class MatrixPanel : public Panel {
     ImGui::SameLine();
     axis(ui, library, "columns", columns, overview.columns,
          "What each column of the table stands for.", &options.columns);
-    std::vector<std::string> names;
-    int at = 0;
-    for (const Measure measure : kColours) {
-      if (measure == options.measure) at = static_cast<int>(names.size());
-      names.emplace_back(to_string(measure));
-    }
     ui.beside(ui.px(92));
-    if (ui.choice("colour", &at, names, ui.px(92), "What the cells say and are coloured by."))
-      options.measure = kColours[at];
+    ui.choose(
+        "colour", &options.measure, kColours, [](Measure m) { return to_string(m); }, ui.px(92),
+        "What the cells say and are coloured by.");
     for (const OverviewHold& hold : overview.holds) held(ui, hold, &options);
     filter(explorer, ui);
     if (options == library.overview_options()) return;
@@ -103,15 +98,13 @@ class MatrixPanel : public Panel {
   static void axis(Ui& ui, const Library& library, const std::string& name,
                    const std::string& suggested, const std::string& shown, const std::string& tip,
                    std::string* chosen) {
-    std::vector<std::string> names{"auto: " + suggested}, values{""};
-    int at = 0;
-    for (const TableAxis& a : library.axes()) {
-      if (!a.several() && a.name != shown) continue;
-      if (a.name == *chosen) at = static_cast<int>(names.size());
-      names.push_back(a.name);
-      values.push_back(a.name);
-    }
-    if (ui.choice(name, &at, names, ui.px(112), tip)) *chosen = values[static_cast<size_t>(at)];
+    std::vector<std::string> names{""};
+    for (const TableAxis& a : library.axes())
+      if (a.several() || a.name == shown) names.push_back(a.name);
+    const auto text = [&](const std::string& axis) {
+      return axis.empty() ? "auto: " + suggested : axis;
+    };
+    ui.choose(name, chosen, names, text, ui.px(112), tip);
   }
 
   static void held(Ui& ui, const OverviewHold& hold, OverviewOptions* options) {

@@ -99,18 +99,12 @@ class PlotPanel : public Panel {
                   "Which target and shape is plotted; its best trial becomes the selected one."))
       library.choose_group(static_cast<size_t>(at));
     FigureOptions options = library.options();
-    int measure = 0;
-    std::vector<std::string> names_of_measures;
-    for (const Measure m : measures()) {
-      if (m == options.measure) measure = static_cast<int>(names_of_measures.size());
-      names_of_measures.emplace_back(to_string(m));
-    }
     ui.beside(ui.px(112));
-    if (ui.choice(
-            "measure", &measure, names_of_measures, ui.px(112),
+    if (ui.choose(
+            "measure", &options.measure, measures(), [](Measure m) { return to_string(m); },
+            ui.px(112),
             "What the left plot shows: speedup, time, models per second, memory, share of the "
             "machine's peak, or the time of the first call.")) {
-      options.measure = measures()[static_cast<size_t>(measure)];
       explorer.settings.measure = to_string(options.measure);
       library.set_options(options);
     }
@@ -141,22 +135,19 @@ class PlotPanel : public Panel {
   /// The choice of the plot's axis: N, or an axis of the shapes with positive values.
   static void along(Explorer& explorer, Ui& ui) {
     Library& library = explorer.library;
-    std::vector<std::string> names;
+    std::vector<std::string> names{""};
     for (const TableAxis& axis : library.axes())
       if (axis.name == "N" || (axis.several() && axis.positive())) names.push_back(axis.name);
-    std::vector<std::string> shown{"along " + plot_axis(library.axes())};
-    int at = 0;
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (names[i] == library.axis()) at = static_cast<int>(i) + 1;
-      shown.push_back("along " + names[i]);
-    }
-    shown.front() += " (auto)";
+    const auto text = [&](const std::string& name) {
+      return "along " + (name.empty() ? plot_axis(library.axes()) + " (auto)" : name);
+    };
+    std::string chosen = library.axis();
     ui.beside(ui.px(118));
-    if (!ui.choice("along", &at, shown, ui.px(118),
+    if (!ui.choose("along", &chosen, names, text, ui.px(118),
                    "What the horizontal axis is: the number of models, or a size of the target."))
       return;
-    explorer.settings.axis = at == 0 ? "" : names[static_cast<size_t>(at) - 1];
-    library.set_axis(explorer.settings.axis);
+    explorer.settings.axis = chosen;
+    library.set_axis(chosen);
   }
 
   void exports(Explorer& explorer, Ui& ui) {

@@ -31,11 +31,9 @@ class ScatterPanel : public Panel {
     std::vector<std::string> axes = view->differing;
     axes.emplace_back("model");
     if (std::find(axes.begin(), axes.end(), along_) == axes.end()) along_ = axes.front();
-    int at = static_cast<int>(std::find(axes.begin(), axes.end(), along_) - axes.begin());
-    if (ui.choice("hyperparameter", &at, axes,
-                  std::min(ui.px(150), ImGui::GetContentRegionAvail().x * 0.6f),
-                  "What the horizontal axis is."))
-      along_ = axes[static_cast<size_t>(at)];
+    ui.choose("hyperparameter", &along_, axes, std::identity(),
+              std::min(ui.px(150), ImGui::GetContentRegionAvail().x * 0.6f),
+              "What the horizontal axis is.");
     ui.wrapped("Drag a box to show these models alone; a click elsewhere shows all.");
     plot(ui, training, *view);
   }

@@ -18,10 +18,7 @@ namespace {
 
 constexpr double kNear = 8;  // units: the largest distance from the mouse to a line
 
-const std::vector<double>& smoothings() {
-  static const std::vector<double> values{0, 0.5, 0.8, 0.9, 0.97};
-  return values;
-}
+constexpr double kSmoothings[] = {0, 0.5, 0.8, 0.9, 0.97};
 
 class TrainingPanel : public Panel {
  public:
@@ -71,49 +68,35 @@ class TrainingPanel : public Panel {
       training.lay_over(second == 0 ? 0 : training.runs()[static_cast<size_t>(second) - 1].id);
   }
 
-  /// A list of words to choose one from.
-  static bool words(Ui& ui, const std::string& name, const std::vector<std::string>& shown,
-                    size_t* index, float width, const std::string& tip) {
-    int at = static_cast<int>(*index);
-    ui.beside(ui.px(width));
-    const bool changed = ui.choice(name, &at, shown, ui.px(width), tip);
-    *index = static_cast<size_t>(std::max(0, at));
-    return changed;
-  }
-
   void tools(Explorer& explorer, Ui& ui, TrainingModel& training) {
     const auto view = training.view();
     if (!view || view->runs.empty()) return;
     RunFigureOptions options = training.options();
-    const auto place = [](const std::vector<std::string>& all, const std::string& word) {
-      const auto it = std::find(all.begin(), all.end(), word);
-      return it == all.end() ? size_t{0} : static_cast<size_t>(it - all.begin());
+    const auto choose = [&ui](const char* name, auto* chosen, const auto& values, const auto& shown,
+                              float width, const char* tip) {
+      ui.beside(ui.px(width));
+      ui.choose(name, chosen, values, shown, ui.px(width), tip);
     };
-    size_t at = place(view->metrics, options.metric);
-    if (words(ui, "metric", view->metrics, &at, 108,
-              "What is plotted; models are compared by the first of the list."))
-      options.metric = view->metrics[at];
+    choose("metric", &options.metric, view->metrics, std::identity(), 108,
+           "What is plotted; models are compared by the first of the list.");
     std::vector<std::string> along{"step", "epoch"};
     if (!view->runs[0]->seconds.empty()) along.emplace_back("seconds");
-    at = place(along, options.along);
-    if (words(ui, "along the axis", along, &at, 84, "What the horizontal axis counts."))
-      options.along = along[at];
-    std::vector<std::string> by{"by configuration"};
-    for (const std::string& key : view->differing) by.push_back("by " + key);
-    at = options.by.empty() ? 0 : place(by, "by " + options.by.front());
-    if (words(ui, "grouped", by, &at, 128,
-              "Which models have a median in common. A configuration is all hyperparameters; seeds "
-              "and folds are what differs inside."))
-      options.by = at == 0 ? std::vector<std::string>{} : std::vector{view->differing[at - 1]};
-    std::vector<std::string> smooth;
-    size_t now = 0;
-    for (const double value : smoothings()) {
-      if (value == options.smoothing) now = smooth.size();
-      smooth.push_back(value == 0 ? "not smoothed" : fmt::format("smoothed {}", value));
-    }
-    if (words(ui, "smoothing", smooth, &now, 112,
-              "Exponential mean, as TensorBoard's; medians have the raw line behind."))
-      options.smoothing = smoothings()[now];
+    choose("along the axis", &options.along, along, std::identity(), 84,
+           "What the horizontal axis counts.");
+    std::vector<std::vector<std::string>> by(1);  // first, by none of them
+    for (const std::string& key : view->differing) by.push_back({key});
+    choose(
+        "grouped", &options.by, by,
+        [](const auto& keys) { return "by " + (keys.empty() ? "configuration" : keys.front()); },
+        128,
+        "Which models have a median in common. A configuration is all hyperparameters; seeds "
+        "and folds are what differs inside.");
+    choose(
+        "smoothing", &options.smoothing, kSmoothings,
+        [](double value) {
+          return value == 0 ? "not smoothed" : fmt::format("smoothed {}", value);
+        },
+        112, "Exponential mean, as TensorBoard's; medians have the raw line behind.");
     const auto toggle = [&](const char* label, bool* on, const char* tip) {
       ui.beside(label);
       if (ui.toggle(label, *on, tip)) *on = !*on;

@@ -86,6 +86,21 @@ class Ui {
   /// A drop-down list; true if the choice changed. A long list has a search field.
   bool choice(const std::string& name, int* index, const std::vector<std::string>& options,
               float width, const std::string& tip);
+  /// The same for values, of which `shown(value)` is the text. The first one is shown if `*chosen`
+  /// is none of them.
+  template <class Value, class Values, class Shown>
+  bool choose(const std::string& name, Value* chosen, const Values& values, const Shown& shown,
+              float width, const std::string& tip) {
+    std::vector<std::string> texts;
+    int at = 0;
+    for (const Value& value : values) {
+      if (value == *chosen) at = static_cast<int>(texts.size());
+      texts.push_back(shown(value));
+    }
+    if (!choice(name, &at, texts, width, tip)) return false;
+    *chosen = values[static_cast<size_t>(at)];
+    return true;
+  }
   bool row(const std::string& label, bool selected, bool* twice = nullptr);
   /// The tooltip of the last item, noted with it.
   void tip(const std::string& text);
