@@ -36,8 +36,7 @@ class ModelsPanel : public Panel {
     only_ = training.brushed();
     if (other) {
       // Sorted by the best value at first.
-      for (size_t c = 0; c < view->columns.size(); ++c)
-        if (view->columns[c].kind == ModelColumn::Kind::best) column_ = c;
+      column_ = view->best_column;
       descending_ = view->more_is_better;
     }
     order_ = sorted_models(*view, column_, descending_, only_);
@@ -82,8 +81,7 @@ class ModelsPanel : public Panel {
           column.title.c_str(),
           ImGuiTableColumnFlags_WidthFixed | (sorted ? ImGuiTableColumnFlags_DefaultSort : 0) |
               (sorted && descending_ ? ImGuiTableColumnFlags_PreferSortDescending : 0),
-          std::max(ui.px(column.kind == ModelColumn::Kind::status ? 120 : 74),
-                   ui.text_width(column.title) + ui.px(22)));
+          std::max(ui.px(column.number ? 74 : 120), ui.text_width(column.title) + ui.px(22)));
     }
     heads(ui, count);
     if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
@@ -126,7 +124,7 @@ class ModelsPanel : public Panel {
       }
       const std::string text = view_->cell(model, static_cast<size_t>(c));
       ui.cell_text(text, text.starts_with("diverged") ? ui.theme().bad : ui.theme().plot.text,
-                   view_->columns[static_cast<size_t>(c)].number());
+                   view_->columns[static_cast<size_t>(c)].number != nullptr);
     }
     ImGui::PopID();
   }

@@ -79,7 +79,7 @@ class ScatterPanel : public Panel {
     std::vector<Spot> spots;
     for (const TrainedModel& m : view.models) {
       if (!m.best) continue;
-      const ModelReport& model = view.runs[m.run]->models[m.model];
+      const ModelReport& model = view.report(m);
       const auto it = model.hyperparameters.find(along_);
       if (along_ != "model" && it == model.hyperparameters.end()) continue;
       const double x = along_ == "model" ? double(model.number) : it->second;

@@ -63,36 +63,48 @@ std::string csv_word(const std::string& text) {
   return quoted + "\"";
 }
 
-using ColumnKind = ModelColumn::Kind;
-
-std::vector<ModelColumn> columns_of(const TrainingView& view) {
-  std::vector<ModelColumn> columns;
-  const auto add = [&](ColumnKind kind, const std::string& title, const char* tip,
-                       const std::string& key = "") {
-    columns.push_back({kind, key, title, tip});
+void add_columns(TrainingView* view) {
+  using View = const TrainingView&;
+  using Model = const TrainedModel&;
+  using Number = std::optional<double>;
+  const auto add = [&](const std::string& title, const char* tip, auto number) {
+    view->columns.push_back({title, tip, number});
   };
-  if (view.runs.size() > 1)
-    add(ColumnKind::run, "run", "the number of the training run in the store");
-  add(ColumnKind::model, "model", "the model's number in its run");
-  for (const std::string& key : view.differing)
-    add(ColumnKind::hyperparameter, key, "a hyperparameter that is not the same for all models",
-        key);
-  const bool folds = std::any_of(view.runs.begin(), view.runs.end(), [](const auto& run) {
+  if (view->runs.size() > 1)
+    add("run", "the number of the training run in the store",
+        [](View v, Model m) { return double(v.runs[m.run]->id); });
+  add("model", "the model's number in its run",
+      [](View v, Model m) { return double(v.report(m).number); });
+  for (const std::string& key : view->differing)
+    add(key, "a hyperparameter that is not the same for all models", [key](View v, Model m) {
+      const auto& all = v.report(m).hyperparameters;
+      const auto it = all.find(key);
+      return it == all.end() ? std::nullopt : Number(it->second);
+    });
+  const bool folds = std::any_of(view->runs.begin(), view->runs.end(), [](const auto& run) {
     return std::any_of(run->models.begin(), run->models.end(),
                        [](const ModelReport& m) { return m.fold >= 0; });
   });
-  if (folds) add(ColumnKind::fold, "fold", "the fold whose rows validate this model");
-  add(ColumnKind::status, "status",
-      "trained, or why the model ended before the others; running while the run goes on");
-  add(ColumnKind::best, "best " + view.compared,
-      "the best value that the model had at any evaluation");
-  add(ColumnKind::at, "at step", "the training step of the best value");
-  add(ColumnKind::last, "last " + view.compared, "the value at the model's last evaluation");
-  add(ColumnKind::spread, "± of seeds",
+  if (folds)
+    add("fold", "the fold whose rows validate this model", [](View v, Model m) {
+      const int64_t fold = v.report(m).fold;
+      return fold < 0 ? std::nullopt : Number(double(fold));
+    });
+  add("status", "trained, or why the model ended before the others; running while the run goes on",
+      nullptr);
+  view->best_column = view->columns.size();
+  add("best " + view->compared, "the best value that the model had at any evaluation",
+      [](View, Model m) { return m.best; });
+  add("at step", "the training step of the best value",
+      [](View, Model m) { return m.best ? Number(double(m.best_step)) : std::nullopt; });
+  add("last " + view->compared, "the value at the model's last evaluation",
+      [](View, Model m) { return m.last; });
+  add("± of seeds",
       "standard deviation of the best values of the models with these hyperparameters, pruned ones "
-      "left out");
-  add(ColumnKind::alike, "n", "how many models with these hyperparameters were not pruned");
-  return columns;
+      "left out",
+      [](View, Model m) { return m.spread; });
+  add("n", "how many models with these hyperparameters were not pruned",
+      [](View, Model m) { return double(m.alike); });
 }
 
 /// Computes the spread over models with the same hyperparameters, of any seed and fold.
@@ -100,8 +112,7 @@ void take_spreads(TrainingView* view) {
   std::map<std::pair<size_t, std::string>, std::vector<TrainedModel*>> alike;
   // Leaves out pruned models: their best values come from fewer steps.
   for (TrainedModel& m : view->models)
-    if (view->runs[m.run]->models[m.model].status != "pruned")
-      alike[{m.run, m.configuration}].push_back(&m);
+    if (view->report(m).status != "pruned") alike[{m.run, m.configuration}].push_back(&m);
   for (auto& [unused, models] : alike) {
     std::vector<double> values;
     for (const TrainedModel* m : models)
@@ -118,42 +129,12 @@ void take_spreads(TrainingView* view) {
 
 }  // namespace
 
-std::optional<double> TrainingView::number(const TrainedModel& m, size_t column) const {
-  const ModelColumn& shown = columns.at(column);
-  const ModelReport& model = runs[m.run]->models[m.model];
-  switch (shown.kind) {
-    case ColumnKind::run:
-      return double(runs[m.run]->id);
-    case ColumnKind::model:
-      return double(model.number);
-    case ColumnKind::hyperparameter: {
-      const auto it = model.hyperparameters.find(shown.key);
-      return it == model.hyperparameters.end() ? std::nullopt : std::optional(it->second);
-    }
-    case ColumnKind::fold:
-      return model.fold < 0 ? std::nullopt : std::optional(double(model.fold));
-    case ColumnKind::status:
-      return std::nullopt;
-    case ColumnKind::best:
-      return m.best;
-    case ColumnKind::at:
-      return m.best ? std::optional(double(m.best_step)) : std::nullopt;
-    case ColumnKind::last:
-      return m.last;
-    case ColumnKind::spread:
-      return m.spread;
-    case ColumnKind::alike:
-      return double(m.alike);
-  }
-  return std::nullopt;
-}
-
 std::string TrainingView::cell(const TrainedModel& m, size_t column) const {
-  if (columns.at(column).number()) {
-    const std::optional<double> value = number(m, column);
+  if (const auto& number = columns.at(column).number) {
+    const std::optional<double> value = number(*this, m);
     return value ? fmt::format("{:.5g}", *value) : "";
   }
-  const ModelReport& model = runs[m.run]->models[m.model];
+  const ModelReport& model = report(m);
   if (model.status == "trained" || model.status == "running") return model.status;
   return fmt::format("{} at {}", model.status, model.at_step);
 }
@@ -185,7 +166,7 @@ TrainingView training_view(Runs runs, const RunFigureOptions& options) {
     }
   }
   take_spreads(&view);
-  view.columns = columns_of(view);
+  add_columns(&view);
   return view;
 }
 
@@ -197,7 +178,7 @@ std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool 
     std::string word;
   };
   std::vector<Entry> entries;
-  const bool words = column < view.columns.size() && !view.columns[column].number();
+  const bool words = column < view.columns.size() && !view.columns[column].number;
   for (size_t i = 0; i < view.models.size(); ++i) {
     const TrainedModel& m = view.models[i];
     if (only && !only->count(m.key)) continue;
@@ -206,7 +187,7 @@ std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool 
     if (words)
       entries.back().word = view.cell(m, column);
     else
-      entries.back().number = view.number(m, column);
+      entries.back().number = view.columns[column].number(view, m);
   }
   std::stable_sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
     if (words) return descending ? a.word > b.word : a.word < b.word;
@@ -224,12 +205,13 @@ std::string models_csv(const TrainingView& view, const std::vector<size_t>& orde
     text += (c ? "," : "") + csv_word(view.columns[c].title);
   text += "\n";
   for (const size_t i : order) {
+    const TrainedModel& m = view.models[i];
     for (size_t c = 0; c < view.columns.size(); ++c) {
-      const auto number = view.number(view.models[i], c);
-      text += (c ? "," : "") +
-              (number ? fmt::format("{}", *number)
-                      : csv_word(view.columns[c].number() ? std::string()
-                                                          : view.cell(view.models[i], c)));
+      const auto& number_of = view.columns[c].number;
+      const std::optional<double> number = number_of ? number_of(view, m) : std::nullopt;
+      text += (c ? "," : "") + (number      ? fmt::format("{}", *number)
+                                : number_of ? ""
+                                            : csv_word(view.cell(m, c)));
     }
     text += "\n";
   }

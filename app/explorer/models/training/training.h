@@ -25,12 +25,13 @@ struct TrainedModel {
   std::optional<double> spread;  // standard deviation of their best values
 };
 
-/// A column of the table of models. `key`: a hyperparameter.
+struct TrainingView;
+
+/// A column of the table of models.
 struct ModelColumn {
-  enum class Kind { run, model, hyperparameter, fold, status, best, at, last, spread, alike };
-  Kind kind = Kind::model;
-  std::string key, title, tip;
-  bool number() const { return kind != Kind::status; }
+  std::string title, tip;
+  /// The number of a model; empty for the column of statuses, which are words.
+  std::function<std::optional<double>(const TrainingView&, const TrainedModel&)> number;
 };
 
 /// The chosen runs as last read, with everything computed from them.
@@ -42,9 +43,12 @@ struct TrainingView {
   bool more_is_better = false;
   std::vector<TrainedModel> models;
   std::vector<ModelColumn> columns;
+  size_t best_column = 0;  // of the best values
 
+  const ModelReport& report(const TrainedModel& model) const {
+    return runs[model.run]->models[model.model];
+  }
   std::string cell(const TrainedModel& model, size_t column) const;
-  std::optional<double> number(const TrainedModel& model, size_t column) const;
 };
 
 /// Computes everything that the panels show of the runs.
