@@ -197,8 +197,8 @@ void Explorer::draw(Ui& ui, std::optional<Place> only) {
   place(ui, Place::bottom, left + gap, head + upper + gap, size.x - left - gap, bottom);
   footer(ui, size.y - foot, size.x, foot);
   ui.enter("explorer");
-  press_keys(*this);
   const std::vector<Action> actions = actions_of(*this);
+  press_keys(*this, actions);
   palette.draw(ui, actions);
   keys.draw(ui, actions);
   files.draw(ui);

@@ -11,6 +11,8 @@ namespace wide {
 struct Action {
   std::string name, keys;  // keys: "Ctrl+P", or ""
   std::function<void()> run;
+  int key = 0;           // the last of its keys; 0: none, or `press_keys` treats it apart
+  bool of_text = false;  // while a text field has the focus the key belongs to it
 };
 
 /// A searchable list of all actions.
