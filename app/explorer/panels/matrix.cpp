@@ -229,7 +229,7 @@ class MatrixPanel : public Panel {
              std::clamp(ui.text_width(overview.heads[v]) + ui.px(4), ui.px(64), ui.px(kWidestHead)),
              {By::column, v}, "The best strategy that is right at " + overview.heads[v] + ".",
              overview.measure == Measure::speedup);
-    heads(ui);
+    ui.sort_heads([&](size_t c) { ui.table_head(heads_[c].name, heads_[c].tip); });
     if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
       sort_ = {};
       if (specs->SpecsCount > 0) {
@@ -243,16 +243,6 @@ class MatrixPanel : public Panel {
       line(explorer, ui, overview, values, overview.lines[order[i]], first);
     });
     ImGui::EndTable();
-  }
-
-  void heads(Ui& ui) const {
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    ImGui::PushFont(ui.fonts().small_bold);
-    for (size_t c = 0; c < heads_.size(); ++c) {
-      if (!ImGui::TableSetColumnIndex(static_cast<int>(c))) continue;
-      ui.table_head(heads_[c].name, heads_[c].tip);
-    }
-    ImGui::PopFont();
   }
 
   static bool selected(const Library& library, const Overview& overview, const OverviewLine& l) {

@@ -83,7 +83,7 @@ class ModelsPanel : public Panel {
               (sorted && descending_ ? ImGuiTableColumnFlags_PreferSortDescending : 0),
           std::max(ui.px(column.number ? 74 : 120), ui.text_width(column.title) + ui.px(22)));
     }
-    heads(ui, count);
+    ui.sort_heads([&](size_t c) { ui.table_head(columns[c].title, columns[c].tip); });
     if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
       if (specs->SpecsCount > 0) {
         column_ = static_cast<size_t>(specs->Specs[0].ColumnIndex);
@@ -95,17 +95,6 @@ class ModelsPanel : public Panel {
     Ui::table_lines(order_.size(),
                     [&](size_t i) { row(ui, training, view_->models[order_[i]], i, count); });
     ImGui::EndTable();
-  }
-
-  void heads(Ui& ui, int count) const {
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    ImGui::PushFont(ui.fonts().small_bold);
-    for (int c = 0; c < count; ++c) {
-      if (!ImGui::TableSetColumnIndex(c)) continue;
-      const ModelColumn& column = view_->columns[static_cast<size_t>(c)];
-      ui.table_head(column.title, column.tip);
-    }
-    ImGui::PopFont();
   }
 
   void row(Ui& ui, TrainingModel& training, const TrainedModel& model, size_t line,

@@ -101,7 +101,7 @@ class TrialsPanel : public Panel {
       if (c.number) flags |= ImGuiTableColumnFlags_PreferSortDescending;
       ImGui::TableSetupColumn(c.title.c_str(), flags, ui.px(c.width));
     }
-    header(ui, count);
+    header(ui);
     if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
       std::vector<SortKey> keys;
       for (int i = 0; i < specs->SpecsCount; ++i)
@@ -130,25 +130,19 @@ class TrialsPanel : public Panel {
       ImGui::SetScrollY(std::max(0.0f, y - high / 2));
   }
 
-  void header(Ui& ui, int count) {
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    visible_.clear();
-    ImGui::PushFont(ui.fonts().small_bold);
-    for (int c = 0; c < count; ++c) {
-      if (!ImGui::TableSetColumnIndex(c)) {
-        if (ImGui::TableGetColumnFlags(c) & ImGuiTableColumnFlags_IsEnabled) visible_.push_back(c);
-        continue;
-      }
-      visible_.push_back(c);
-      const TableColumn& column = columns()[static_cast<size_t>(c)];
-      ImGui::PushID(c);
+  void header(Ui& ui) {
+    ui.sort_heads([&](size_t c) {
+      const TableColumn& column = columns()[c];
+      ImGui::PushID(static_cast<int>(c));
       ui.table_head(column.title,
                     fmt::format("{} In filters: {}. A click sorts, with Shift by several; a right "
                                 "click chooses columns.",
                                 column.about, column.key));
       ImGui::PopID();
-    }
-    ImGui::PopFont();
+    });
+    visible_.clear();
+    for (int c = 0; c < ImGui::TableGetColumnCount(); ++c)
+      if (ImGui::TableGetColumnFlags(c) & ImGuiTableColumnFlags_IsEnabled) visible_.push_back(c);
   }
 
   void row(Library& library, Ui& ui, const TrialTable& table, uint32_t index, size_t line) {

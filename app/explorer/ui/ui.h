@@ -109,6 +109,15 @@ class Ui {
   ImVec2 room(float least) const;
   /// The head of a sortable column, in the current cell. Scripts find it by its title.
   void table_head(const std::string& title, const std::string& tip);
+  /// Draws a sortable table's first row: `head(column)` calls `table_head` for a column in sight.
+  template <class Head>
+  void sort_heads(const Head& head) const {
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    ImGui::PushFont(fonts_.small_bold);
+    for (int c = 0; c < ImGui::TableGetColumnCount(); ++c)
+      if (ImGui::TableSetColumnIndex(c)) head(static_cast<size_t>(c));
+    ImGui::PopFont();
+  }
   /// Draws the current table's first row, the columns' names. `tips` by column; may be fewer.
   void table_heads(const std::vector<std::string>& tips = {});
   /// A column of a table: its name, its width in units (0: what the others leave), its tooltip.
