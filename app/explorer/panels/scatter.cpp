@@ -47,16 +47,8 @@ class ScatterPanel : public Panel {
                                               colour(rgb(ui.theme().plot, tone), tone.opacity));
   }
 
-  static bool wide_range(const std::vector<Spot>& spots, double Point::*of) {
-    double low = INFINITY, high = -INFINITY;
-    for (const Spot& spot : spots) {
-      low = std::min(low, spot.value.*of);
-      high = std::max(high, spot.value.*of);
-    }
-    return low > 0 && high > kManyTimes * low;
-  }
-
-  static void fit(const std::vector<Spot>& spots, double Point::*of, bool logarithmic, double* low,
+  /// Fits an axis to the spots; it is logarithmic if they lie far apart.
+  static void fit(const std::vector<Spot>& spots, double Point::*of, bool* logarithmic, double* low,
                   double* high) {
     *low = INFINITY;
     *high = -INFINITY;
@@ -64,7 +56,8 @@ class ScatterPanel : public Panel {
       *low = std::min(*low, spot.value.*of);
       *high = std::max(*high, spot.value.*of);
     }
-    if (logarithmic) {
+    *logarithmic = *low > 0 && *high > kManyTimes * *low;
+    if (*logarithmic) {
       const double rim = std::pow(*high / *low, 0.08);
       *low /= rim;
       *high *= rim;
@@ -109,10 +102,8 @@ class ScatterPanel : public Panel {
     DrawCanvas canvas(ui, *ImGui::GetWindowDrawList(), origin);
     CurveAxes axes;
     axes.plot = {56, 8, std::max(60.0, width - 76), height - 50};
-    axes.log_x = wide_range(spots, &Point::x);
-    axes.log_y = wide_range(spots, &Point::y);
-    fit(spots, &Point::x, axes.log_x, &axes.x_low, &axes.x_high);
-    fit(spots, &Point::y, axes.log_y, &axes.y_low, &axes.y_high);
+    fit(spots, &Point::x, &axes.log_x, &axes.x_low, &axes.x_high);
+    fit(spots, &Point::y, &axes.log_y, &axes.y_low, &axes.y_high);
     CurvesFigure figure;
     figure.x_name = along_;
     figure.y_name = "best " + view.compared;
