@@ -152,13 +152,9 @@ class ReportCommand : public Command {
       if (std::find(known.begin(), known.end(), target) == known.end())
         fail("[--targets] target: got {}, expected one of {}; try workbench report {}",
              printable(target), listing(known, 9), printable(which_));
-    auto& cases = report->cases;
-    cases.erase(std::remove_if(cases.begin(), cases.end(),
-                               [&](const Case& c) {
-                                 return std::find(targets_.begin(), targets_.end(), c.target) ==
-                                        targets_.end();
-                               }),
-                cases.end());
+    std::erase_if(report->cases, [&](const Case& c) {
+      return std::find(targets_.begin(), targets_.end(), c.target) == targets_.end();
+    });
   }
 
   static void print(const SweepReport& report) {

@@ -24,10 +24,6 @@ constexpr double kWatching_s = 1;
 
 }  // namespace
 
-double FrameTimes::worst_ms() const {
-  return work_ms.empty() ? 0 : *std::max_element(work_ms.begin(), work_ms.end());
-}
-
 double FrameTimes::percentile_ms(double share) const {
   if (work_ms.empty()) return 0;
   std::vector<double> sorted = work_ms;

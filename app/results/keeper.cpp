@@ -44,11 +44,7 @@ void Keeper::tell_run(const nlohmann::ordered_json& rows) { store_->add_run_rows
 
 std::vector<RunRequest> Keeper::take_requests(const std::string& run, int64_t step, bool waits) {
   std::vector<RunRequest> all = store_->take_requests(run, step);
-  if (all.empty() && waits && nobody_reads()) {
-    RunRequest stop;
-    stop.what = "stop";
-    all.push_back(std::move(stop));
-  }
+  if (all.empty() && waits && nobody_reads()) all.emplace_back().what = "stop";
   return all;
 }
 

@@ -19,9 +19,7 @@ void describe(Ui& ui, const Target& t) {
     for (const Shape& s : sweep.shapes) shapes.push_back(s.text());
     ui.wrapped(fmt::format("{}: {}", name, listing(shapes, 3)));
   }
-  std::vector<std::string> names;
-  for (const std::string& s : strategy_names(t)) names.push_back(s);
-  ui.wrapped("strategies: " + listing(names, 99));
+  ui.wrapped("strategies: " + listing(strategy_names(t), 99));
 }
 
 class RunPanel : public Panel {

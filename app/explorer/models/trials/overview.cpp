@@ -37,10 +37,8 @@ class Maker {
     for (size_t v = 0; v < columns_->values.size(); ++v) made_.heads.push_back(columns_->label(v));
     for (size_t i = 0; i < table_.rows.size(); ++i)
       if (kept(i)) add(static_cast<uint32_t>(i));
-    for (auto& [value, line] : lines_) made_.lines.push_back(std::move(line));
-    made_.lines.erase(std::remove_if(made_.lines.begin(), made_.lines.end(),
-                                     [](const OverviewLine& l) { return l.cells.empty(); }),
-                      made_.lines.end());
+    for (auto& [value, line] : lines_)
+      if (!line.cells.empty()) made_.lines.push_back(std::move(line));
     finish();
     return std::move(made_);
   }
