@@ -7,12 +7,8 @@
 
 namespace wide {
 
-void ActionPalette::show() { open_ = fresh_ = true; }
-
 void ActionPalette::draw(Ui& ui, const std::vector<Action>& actions) {
-  if (!open_) return;
-  if (!begin_dialog(ui, "palette", 480, 420)) return;
-  ui.enter("palette");
+  if (!begin_dialog(ui, "palette", open_, 480, 420)) return;
   if (fresh_) {
     text_.clear();
     at_ = 0;
@@ -43,18 +39,13 @@ void ActionPalette::draw(Ui& ui, const std::vector<Action>& actions) {
   }
   if (found.empty()) ui.muted("nothing of this name; try fewer letters");
   ImGui::EndChild();
-  if (taken || pressed(key::kEscape)) {
-    open_ = false;
-    ImGui::CloseCurrentPopup();
-  }
-  ImGui::EndPopup();
+  if (taken || pressed(key::kEscape)) open_ = false;
+  end_dialog(open_);
   if (taken) taken->run();
 }
 
 void KeySheet::draw(Ui& ui, const std::vector<Action>& actions) {
-  if (!open_) return;
-  if (!begin_dialog(ui, "keys", 460, 470)) return;
-  ui.enter("keys");
+  if (!begin_dialog(ui, "keys", open_, 460, 470)) return;
   ui.title("Keys and mouse");
   ImGui::Dummy({0, ui.px(6)});
   static const std::pair<const char*, const char*> kMouse[] = {
@@ -76,12 +67,9 @@ void KeySheet::draw(Ui& ui, const std::vector<Action>& actions) {
   line("Ctrl+P", "Everything that can be done");
   for (const auto& [what, does] : kMouse) line(what, does);
   ImGui::Dummy({0, ui.px(6)});
-  if (ui.button("Close", Look::plain, true, "Back to the window (Escape)") ||
-      pressed(key::kEscape)) {
+  if (ui.button("Close", Look::plain, true, "Back to the window (Escape)") || pressed(key::kEscape))
     open_ = false;
-    ImGui::CloseCurrentPopup();
-  }
-  ImGui::EndPopup();
+  end_dialog(open_);
 }
 
 }  // namespace wide

@@ -18,7 +18,7 @@ struct Action {
 /// A searchable list of all actions.
 class ActionPalette {
  public:
-  void show();
+  void show() { open_ = fresh_ = true; }
   void close() { open_ = false; }
   bool is_open() const { return open_; }
   void draw(Ui& ui, const std::vector<Action>& actions);

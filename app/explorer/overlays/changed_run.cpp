@@ -26,9 +26,7 @@ std::string ChangedRun::command() const {
 }
 
 bool ChangedRun::draw(Ui& ui) {
-  if (!open_) return false;
-  if (!begin_dialog(ui, "changed run", 520, 430)) return false;
-  ui.enter("changed run");
+  if (!begin_dialog(ui, "changed run", open_, 520, 430)) return false;
   ui.bold("Another run with changed settings");
   ImGui::BeginChild("options", {0, -2 * ImGui::GetFrameHeightWithSpacing()});
   for (Option& option : options_) {
@@ -46,8 +44,7 @@ bool ChangedRun::draw(Ui& ui) {
   if (ui.button("Close##changed", Look::plain, true, "Back to the curves (Escape)") ||
       pressed(key::kEscape) || copied)
     open_ = false;
-  if (!open_) ImGui::CloseCurrentPopup();
-  ImGui::EndPopup();
+  end_dialog(open_);
   return copied;
 }
 

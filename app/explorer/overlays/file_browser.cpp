@@ -155,9 +155,7 @@ void FileBrowser::accept() {
 }
 
 void FileBrowser::draw(Ui& ui) {
-  if (!open_) return;
-  if (!begin_dialog(ui, "files", 560, 460)) return;
-  ui.enter("files");
+  if (!begin_dialog(ui, "files", open_, 560, 460)) return;
   ui.bold(request_.title);
   if (ui.button("Up", Look::plain, true, "The folder above"))
     go(fs::path(folder_).parent_path().string());
@@ -214,8 +212,7 @@ void FileBrowser::draw(Ui& ui) {
     ImGui::SameLine();
     ui.label(count_);
   }
-  if (!open_) ImGui::CloseCurrentPopup();
-  ImGui::EndPopup();
+  end_dialog(open_);
 }
 
 }  // namespace wide

@@ -4,7 +4,8 @@
 
 namespace wide {
 
-bool begin_dialog(Ui& ui, const char* name, float width, float height) {
+bool begin_dialog(Ui& ui, const char* name, bool open, float width, float height) {
+  if (!open) return false;
   const ImVec2 size = ImGui::GetIO().DisplaySize;
   const ImVec2 wanted = {std::min(ui.px(width), size.x - ui.px(24)),
                          std::min(ui.px(height), size.y - ui.px(24))};
@@ -12,12 +13,18 @@ bool begin_dialog(Ui& ui, const char* name, float width, float height) {
   ImGui::SetNextWindowSize(wanted);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {ui.px(14), ui.px(12)});
   ImGui::OpenPopup(name);
-  const bool open =
+  const bool shown =
       ImGui::BeginPopupModal(name, nullptr,
                              ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
                                  ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PopStyleVar();
-  return open;
+  if (shown) ui.enter(name);
+  return shown;
+}
+
+void end_dialog(bool open) {
+  if (!open) ImGui::CloseCurrentPopup();
+  ImGui::EndPopup();
 }
 
 bool pressed(int key) { return ImGui::IsKeyPressed(key, true); }
