@@ -58,17 +58,16 @@ void Jobs::serve() {
       waiting_.pop_front();
       ++running_[job.key];
     }
-    Done done{job.key, job.number, {}, ""};
     try {
-      done.result = job.work();
+      job.result = job.work();
     } catch (const std::exception& e) {
-      done.error = one_line(e);
+      job.error = one_line(e);
     }
     job.work = nullptr;
     {
       const std::lock_guard lock(mutex_);
       if (--running_[job.key] == 0) running_.erase(job.key);
-      done_.push_back(std::move(done));
+      done_.push_back(std::move(job));
     }
     less_.notify_all();
     wake();
@@ -76,18 +75,17 @@ void Jobs::serve() {
 }
 
 bool Jobs::deliver() {
-  std::deque<Done> ready;
+  std::deque<Job> ready;
   {
     const std::lock_guard lock(mutex_);
     ready.swap(done_);
-    std::erase_if(ready, [this](const Done& d) { return newest_[d.key] != d.number; });
+    std::erase_if(ready, [this](const Job& job) { return newest_[job.key] != job.number; });
   }
-  for (Done& d : ready) {
-    if (!d.error.empty())
-      failed(d.error);
-    else if (d.result)
-      d.result();
-  }
+  for (const Job& job : ready)
+    if (!job.error.empty())
+      failed(job.error);
+    else if (job.result)
+      job.result();
   return !ready.empty();
 }
 

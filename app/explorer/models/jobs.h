@@ -45,19 +45,14 @@ class Jobs {
     std::string key;
     uint64_t number;
     std::function<Result()> work;
-  };
-  struct Done {
-    std::string key;
-    uint64_t number;
-    Result result;
-    std::string error;
+    Result result = {};  // of the work; empty if it failed
+    std::string error = {};
   };
   void serve();
 
   mutable std::mutex mutex_;
   std::condition_variable more_, less_;
-  std::deque<Job> waiting_;
-  std::deque<Done> done_;
+  std::deque<Job> waiting_, done_;
   std::map<std::string, uint64_t> newest_;
   std::map<std::string, int> running_;
   std::function<void()> wake_ = [] {};

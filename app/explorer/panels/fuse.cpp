@@ -21,12 +21,11 @@
 namespace wide::fuse_panel {
 namespace {
 
-/// The ways of computing an operator, the best first.
-const std::vector<std::pair<const char*, const char*>> kWays = {
-    {"strategy", "a primitive's strategy"},
-    {"vmap", "functorch's vmap"},
-    {"shared", "once for all models"},
-    {"per_model", "one by one"}};
+/// The ways of computing an operator, the best first, and the numbers of their colours.
+constexpr std::pair<const char*, size_t> kWays[] = {{"a primitive's strategy", 2},
+                                                    {"functorch's vmap", 5},
+                                                    {"once for all models", 0},
+                                                    {"one by one", 1}};
 
 class FusePanel : public Panel {
  public:
@@ -362,24 +361,23 @@ class FusePanel : public Panel {
     const float height = ui.px(16);
     float x = at.x;
     ImDrawList& list = *ImGui::GetWindowDrawList();
-    static constexpr int kTones[] = {2, 5, 0, 1};
     for (size_t i = 0; i < shares.size(); ++i) {
       const double share = timed ? shares[i].time : shares[i].nodes;
       const float part = width * static_cast<float>(share);
       if (part < 0.5f) continue;
       list.AddRectFilled({x, at.y}, {x + part - 1, at.y + height},
-                         colour(ui.theme().plot.series[static_cast<size_t>(kTones[i])]));
+                         colour(ui.theme().plot.series[kWays[i].second]));
       x += part;
     }
     ImGui::Dummy({width, height});
     ui.note_last(ItemKind::area, "coverage");
-    for (size_t i = 0; i < shares.size() && i < kWays.size(); ++i) {
+    for (size_t i = 0; i < shares.size(); ++i) {
       const double share = timed ? shares[i].time : shares[i].nodes;
-      const std::string text = fmt::format("{} {:.0f} %", kWays[i].second, 100 * share);
+      const std::string text = fmt::format("{} {:.0f} %", kWays[i].first, 100 * share);
       if (i > 0) ui.beside(ui.text_width(text) + ui.px(18));
       const ImVec2 dot = ImGui::GetCursorScreenPos();
       list.AddRectFilled({dot.x, dot.y + ui.px(4)}, {dot.x + ui.px(10), dot.y + ui.px(14)},
-                         colour(ui.theme().plot.series[static_cast<size_t>(kTones[i])]), ui.px(2));
+                         colour(ui.theme().plot.series[kWays[i].second]), ui.px(2));
       ImGui::SetCursorPosX(ImGui::GetCursorPosX() + ui.px(16));
       ui.muted(text);
     }

@@ -9,14 +9,11 @@
 namespace wide {
 namespace {
 
-const std::vector<std::pair<std::string, int32_t TrialRow::*>>& words() {
-  static const std::vector<std::pair<std::string, int32_t TrialRow::*>> all = {
-      {"target", &TrialRow::target},  {"strategy", &TrialRow::strategy},
-      {"mode", &TrialRow::mode},      {"dtype", &TrialRow::dtype},
-      {"device", &TrialRow::device},  {"phase", &TrialRow::phase},
-      {"machine", &TrialRow::machine}};
-  return all;
-}
+/// The axes of words.
+constexpr std::pair<const char*, int32_t TrialRow::*> kWordAxes[] = {
+    {"target", &TrialRow::target},  {"strategy", &TrialRow::strategy}, {"mode", &TrialRow::mode},
+    {"dtype", &TrialRow::dtype},    {"device", &TrialRow::device},     {"phase", &TrialRow::phase},
+    {"machine", &TrialRow::machine}};
 
 /// Sorts the axis's numbers.
 void sort_numbers(TableAxis* axis) {
@@ -60,7 +57,7 @@ std::string TableAxis::label(size_t value) const {
 std::vector<TableAxis> axes_of(const TrialTable& table) {
   std::vector<TableAxis> axes;
   const size_t count = table.rows.size();
-  for (const auto& [name, word] : words()) {
+  for (const auto& [name, word] : kWordAxes) {
     TableAxis& axis = axes.emplace_back();
     axis.name = name;
     axis.of_row.resize(count);
@@ -71,7 +68,7 @@ std::vector<TableAxis> axes_of(const TrialTable& table) {
         axis.of_row[i] = -1;
         continue;
       }
-      const bool baseline = row.baseline && name == "strategy";
+      const bool baseline = row.baseline && word == &TrialRow::strategy;
       const auto [at, fresh] =
           known.try_emplace({row.*word, baseline}, static_cast<int32_t>(axis.values.size()));
       if (fresh) axis.values.push_back((baseline ? "baseline " : "") + table.word(row.*word));
