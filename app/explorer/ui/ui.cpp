@@ -48,8 +48,16 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
   io.BackendFlags |= ImGuiBackendFlags_RendererHasVtxOffset;  // long curves need many vertices
   io.BackendPlatformName = io.BackendRendererName = "workbench";
   io.ClipboardUserData = this;
-  io.GetClipboardTextFn = read_clipboard;
-  io.SetClipboardTextFn = write_clipboard;
+  io.GetClipboardTextFn = [](void* user) {
+    Ui& ui = *static_cast<Ui*>(user);
+    ui.clipboard_text_ = ui.get_clipboard ? ui.get_clipboard() : ui.clipboard;
+    return ui.clipboard_text_.c_str();
+  };
+  io.SetClipboardTextFn = [](void* user, const char* text) {
+    Ui& ui = *static_cast<Ui*>(user);
+    ui.clipboard = text;
+    if (ui.set_clipboard) ui.set_clipboard(text);
+  };
   static constexpr std::pair<int, int> kKeys[] = {{ImGuiKey_LeftArrow, key::kLeft},
                                                   {ImGuiKey_RightArrow, key::kRight},
                                                   {ImGuiKey_UpArrow, key::kUp},
@@ -76,18 +84,6 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
 }
 
 Ui::~Ui() { ImGui::DestroyContext(context_); }
-
-const char* Ui::read_clipboard(void* user) {
-  Ui& ui = *static_cast<Ui*>(user);
-  ui.clipboard_text_ = ui.get_clipboard ? ui.get_clipboard() : ui.clipboard;
-  return ui.clipboard_text_.c_str();
-}
-
-void Ui::write_clipboard(void* user, const char* text) {
-  Ui& ui = *static_cast<Ui*>(user);
-  ui.clipboard = text;
-  if (ui.set_clipboard) ui.set_clipboard(text);
-}
 
 void Ui::set_look(bool dark, float scale) {
   scale = std::clamp(scale, 0.5f, 4.0f);

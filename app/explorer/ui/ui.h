@@ -166,9 +166,6 @@ class Ui {
   void add_stop(ItemKind kind, const std::string& label);
   void move_focus(int step);
 
-  static const char* read_clipboard(void* user);
-  static void write_clipboard(void* user, const char* text);
-
   ImGuiContext* context_;
   Fonts fonts_;
   bool dark_ = false, stale_ = true;

@@ -102,10 +102,6 @@ bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
   return any;
 }
 
-std::string fusion_title(const FuseReport& report) {
-  return fmt::format("{} · {} · {} · {}", report.model, report.device, report.dtype, report.mode);
-}
-
 std::vector<WayShare> way_shares(const FuseResult& result) {
   const auto of = [](const auto& ways, Way way) {
     const auto it = ways.find(way);
@@ -132,7 +128,8 @@ Interval shown_speedup(const FuseResult& result, bool over_loop) {
 
 Figure fuse_figure(const FuseReport& report, bool over_loop) {
   Figure figure;
-  figure.title = fusion_title(report);
+  figure.title =
+      fmt::format("{} · {} · {} · {}", report.model, report.device, report.dtype, report.mode);
   if (over_loop) figure.over = "the loop";
   Curve curve;
   curve.name = curve.strategy = "wide";

@@ -32,8 +32,6 @@ std::string weights_text(const std::vector<std::string>& weights);
 /// either.
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices);
 
-/// "net.pt2 · cpu · f32 · default".
-std::string fusion_title(const FuseReport& report);
 /// How much of a fusion was made wide in one way: its share of the nodes, and of the time if
 /// measured.
 struct WayShare {

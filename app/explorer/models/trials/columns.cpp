@@ -114,13 +114,13 @@ std::string cell_text(const TrialTable& table, const TrialRow& row, const TableC
   return std::isnan(value) ? "" : column.text(value);
 }
 
+namespace {
+
 std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableColumn& column) {
   if (column.word) return csv_cell(table.word(row.*column.word));
   const double value = column.number(row);
   return std::isnan(value) ? "" : fmt::format("{}", value);
 }
-
-namespace {
 
 /// The head of a column in CSV, with its unit, as the numbers have none.
 std::string csv_head(const TableColumn& column) {

@@ -24,10 +24,9 @@ int column_index(const std::string& key);
 
 /// The text of a cell in the window's table.
 std::string cell_text(const TrialTable& table, const TrialRow& row, const TableColumn& column);
-/// The text of a cell in CSV: numbers in full, in nanoseconds and bytes, as in the reports.
-std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableColumn& column);
 /// CSV with head and rows: these columns, those that identify the case, and the interval of each
-/// speedup. Heads name the unit, such as "time_ns".
+/// speedup. Numbers are in full, in nanoseconds and bytes, as in the reports; heads name the unit,
+/// such as "time_ns".
 std::string csv_text(const TrialTable& table, const std::vector<uint32_t>& rows,
                      const std::vector<int>& shown);
 
