@@ -77,32 +77,21 @@ class Machine {
   }
   void push(Value value) { push(values_.add(std::move(value))); }
   void push_text(Kind kind, std::string_view text) {
-    Value value;
-    value.kind = kind;
-    value.text = text;
-    push(std::move(value));
+    push(Value{.kind = kind, .number = 0, .text = text});
   }
 
   void push_integer(int64_t number) {
     const bool small = number >= 0 && number < static_cast<int64_t>(small_.size());
     if (small && small_[static_cast<size_t>(number)] != kUnset)
       return push(small_[static_cast<size_t>(number)]);
-    Value value;
-    value.kind = Kind::integer;
-    value.number = number;
-    const Id id = values_.add(std::move(value));
+    const Id id = values_.add(Value{.kind = Kind::integer, .number = number});
     if (small) small_[static_cast<size_t>(number)] = id;
     push(id);
   }
 
   void push_constant(Kind kind, bool truth = false) {
     Id& known = constants_[kind == Kind::none ? 0 : 1 + truth];
-    if (known == kUnset) {
-      Value value;
-      value.kind = kind;
-      value.number = truth;
-      known = values_.add(std::move(value));
-    }
+    if (known == kUnset) known = values_.add(Value{.kind = kind, .number = truth});
     push(known);
   }
 
@@ -170,12 +159,7 @@ class Machine {
     push_integer(number);
   }
 
-  void push_real(double real) {
-    Value value;
-    value.kind = Kind::real;
-    value.real = real;
-    push(std::move(value));
-  }
+  void push_real(double real) { push(Value{.kind = Kind::real, .real = real}); }
 
   void number(unsigned char op) {
     switch (op) {
@@ -257,22 +241,19 @@ class Machine {
   void container(unsigned char op) {
     switch (op) {
       case ']':
+        return push(values_.add(Kind::list));
       case ')':
+        return push(values_.add(Kind::tuple));
       case '}':
+        return push(values_.add(Kind::dict));
       case 0x8f:
-        return push(values_.add(op == ']'   ? Kind::list
-                                : op == ')' ? Kind::tuple
-                                : op == '}' ? Kind::dict
-                                            : Kind::set));
+        return push(values_.add(Kind::set));
       case 'l':
+        return push(values_.add(Kind::list, pop_to_mark()));
       case 't':
-      case 0x91: {
-        auto items = pop_to_mark();
-        return push(values_.add(op == 'l'   ? Kind::list
-                                : op == 't' ? Kind::tuple
-                                            : Kind::set,
-                                std::move(items)));
-      }
+        return push(values_.add(Kind::tuple, pop_to_mark()));
+      case 0x91:
+        return push(values_.add(Kind::set, pop_to_mark()));
       case 'd': {
         const auto items = pop_to_mark();
         const Id dict = values_.add(Kind::dict);
@@ -440,10 +421,7 @@ Id Values::add(Value value) {
 }
 
 Id Values::add(Kind kind, std::vector<Id> items) {
-  Value value;
-  value.kind = kind;
-  value.items = std::move(items);
-  return add(std::move(value));
+  return add(Value{.kind = kind, .number = 0, .items = std::move(items)});
 }
 
 Read load(std::string_view bytes, Values& values, Meaning& meaning) {

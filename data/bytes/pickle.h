@@ -37,8 +37,8 @@ struct Value {
     int64_t number = 0;
     double real;
   };
-  std::string_view text;
-  std::vector<Id> items;  // of containers; of a dict: key, value, key, value, ...
+  std::string_view text = {};
+  std::vector<Id> items = {};  // of containers; of a dict: key, value, key, value, ...
 };
 
 /// All values of one or several pickles. Texts point into the bytes that were read.

@@ -134,10 +134,7 @@ std::vector<int64_t> counts(const Values& values, std::string_view what, Id tupl
 }
 
 Id indexed(Values& values, Kind kind, size_t index) {
-  Value value;
-  value.kind = kind;
-  value.number = static_cast<int64_t>(index);
-  return values.add(std::move(value));
+  return values.add(Value{.kind = kind, .number = static_cast<int64_t>(index)});
 }
 
 }  // namespace
