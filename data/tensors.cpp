@@ -2,9 +2,11 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/strides.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "data/text.h"
@@ -67,25 +69,28 @@ std::optional<at::ScalarType> parse_dtype(const std::string& name) {
   return std::nullopt;
 }
 
-at::Tensor view(const std::shared_ptr<const safetensors::File>& file,
-                const safetensors::Entry& entry) {
-  const at::ScalarType dtype = scalar_type(entry.dtype, entry.name, file->path());
-  const auto options = at::TensorOptions(dtype);
-  if (entry.begin == entry.end) return at::empty(entry.shape, options);
-  char* data = file->data(entry);
+at::Tensor tensor_over(const std::shared_ptr<const void>& owner, char* data, at::IntArrayRef sizes,
+                       at::ScalarType dtype, at::OptionalIntArrayRef strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return at::empty(sizes, dtype);
+  const c10::DimVector steps =
+      strides ? c10::DimVector(strides->begin(), strides->end()) : c10::contiguous_strides(sizes);
   if (reinterpret_cast<uintptr_t>(data) % c10::elementSize(dtype) == 0)
     return at::from_blob(
-        data, entry.shape, [file](void*) {}, options);
-  at::Tensor copy = at::empty(entry.shape, options);
-  std::memcpy(copy.mutable_data_ptr(), data, entry.end - entry.begin);
-  return copy;
+        data, sizes, steps, [owner](void*) {}, dtype);
+  // Copies the elements between those of the tensor too: at most as many as the file has.
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * steps[i];
+  const at::Tensor flat = at::empty({last + 1}, dtype);
+  std::memcpy(flat.mutable_data_ptr(), data, flat.nbytes());
+  return flat.as_strided(sizes, steps);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> load_tensors(const std::string& path) {
   const auto file = std::make_shared<const safetensors::File>(path);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (const auto& entry : file->index().entries)
-    tensors.emplace_back(entry.name, view(file, entry));
+    tensors.emplace_back(entry.name, tensor_over(file, file->data(entry), entry.shape,
+                                                 scalar_type(entry.dtype, entry.name, path)));
   return tensors;
 }
 

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,10 @@ std::string short_name(at::ScalarType dtype);
 /// The dtype of a short name, or nothing.
 std::optional<at::ScalarType> parse_dtype(const std::string& name);
 
-/// A tensor over the file's own memory (which it keeps alive) if its alignment allows, else a copy.
-at::Tensor view(const std::shared_ptr<const safetensors::File>& file,
-                const safetensors::Entry& entry);
+/// A tensor over a file's memory, which `owner` keeps alive, if it is aligned for the dtype; else a
+/// copy. Without `strides` the elements lie one after the other.
+at::Tensor tensor_over(const std::shared_ptr<const void>& owner, char* data, at::IntArrayRef sizes,
+                       at::ScalarType dtype, at::OptionalIntArrayRef strides = {});
 
 /// All tensors of a file, by name, in the order of their data.
 std::vector<std::pair<std::string, at::Tensor>> load_tensors(const std::string& path);

@@ -1,8 +1,6 @@
 #include "data/checkpoints/checkpoint_file.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cstring>
@@ -77,21 +75,15 @@ const char* CheckpointFile::plain_bytes(size_t index) const {
 at::Tensor CheckpointFile::tensor(size_t index) const {
   const StoredTensor& t = tensors_[index];
   const at::ScalarType type = dtype(index);
-  const auto options = at::TensorOptions(type);
   const auto width = static_cast<uint64_t>(c10::elementSize(type));
   const auto& file = file_of_[index];
-  if (count_elements(t.sizes) == 0) return at::empty(t.sizes, options);
   char* data = file->data() + t.range.begin;
-  const bool swap = t.big_endian && width > 1;
-  if (!swap && reinterpret_cast<uintptr_t>(data) % width == 0)
-    return at::from_blob(
-        data, t.sizes, t.strides, [file](void*) {}, options);
-  // Copies the elements between those of the tensor too: at most as many as the file has.
-  const auto count = static_cast<int64_t>(length(t.range) / width);
-  const at::Tensor own = at::empty({count}, options);
+  if (!t.big_endian || width == 1 || count_elements(t.sizes) == 0)
+    return tensor_over(file, data, t.sizes, type, t.strides);
+  const at::Tensor own = at::empty({static_cast<int64_t>(length(t.range) / width)}, type);
   char* bytes = static_cast<char*>(own.mutable_data_ptr());
   std::memcpy(bytes, data, length(t.range));
-  if (swap) swap_bytes(bytes, length(t.range), c10::isComplexType(type) ? width / 2 : width);
+  swap_bytes(bytes, length(t.range), c10::isComplexType(type) ? width / 2 : width);
   return own.as_strided(t.sizes, t.strides, 0);
 }
 

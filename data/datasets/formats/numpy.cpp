@@ -1,7 +1,4 @@
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include "data/bytes/mapped_file.h"
@@ -17,23 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The array at `begin` of a file, over its memory if that is aligned, else a copy.
+/// The array at `begin` of a file.
 at::Tensor tensor_of(const std::shared_ptr<const MappedFile>& file, uint64_t begin,
                      const npy::Array& array, const std::string& name) {
   const at::ScalarType dtype = scalar_type(array.dtype, name, file->path());
   std::vector<int64_t> sizes = array.shape;
   if (array.column_major) std::reverse(sizes.begin(), sizes.end());
-  char* const data = file->data() + begin + array.begin;
-  at::Tensor tensor;
-  if (array.begin == array.end) {
-    tensor = at::empty(sizes, dtype);
-  } else if (reinterpret_cast<uintptr_t>(data) % c10::elementSize(dtype) == 0) {
-    tensor = at::from_blob(
-        data, sizes, [file](void*) {}, dtype);
-  } else {
-    tensor = at::empty(sizes, dtype);
-    std::memcpy(tensor.data_ptr(), data, array.end - array.begin);
-  }
+  const at::Tensor tensor = tensor_over(file, file->data() + begin + array.begin, sizes, dtype);
   if (!array.column_major) return tensor;
   std::vector<int64_t> order(sizes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(order.size() - 1 - i);

@@ -1,5 +1,4 @@
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,31 +15,20 @@
 #include "data/networks/pt2/forms.h"
 #include "data/networks/pt2/symbols.h"
 #include "data/networks/pt2/tree.h"
+#include "data/tensors.h"
 #include "engine/record/recorded_constant.h"
 
 namespace wide::pt2::network_format {
 namespace {
 
-/// A tensor over the mapped file, which it keeps alive; a copy if its bytes are not aligned.
 Tensor make_tensor(const std::shared_ptr<const MappedFile>& file, const Stored& stored) {
   Sizes sizes, strides;
   for (const Size& s : stored.meta.sizes) sizes.push_back(s.value);
   for (const Size& s : stored.meta.strides) strides.push_back(s.value);
-  const at::ScalarType dtype = scalar_type(stored.meta.dtype);
-  const auto element = bytes_of(stored.meta.dtype);
-  char* data =
-      file->data() + stored.begin + static_cast<uint64_t>(stored.meta.offset.value) * element;
-  const bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
-  if (empty) return at::empty(sizes, dtype);
-  if (reinterpret_cast<uintptr_t>(data) % element == 0)
-    return at::from_blob(
-        data, sizes, strides, [file](void*) {}, dtype);
-  // Not aligned in the file: the bytes from the first element to the last are copied.
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
-  const Tensor flat = at::empty({last + 1}, dtype);
-  std::memcpy(flat.data_ptr(), data, flat.nbytes());
-  return flat.as_strided(sizes, strides).clone();
+  const uint64_t offset =
+      static_cast<uint64_t>(stored.meta.offset.value) * bytes_of(stored.meta.dtype);
+  return tensor_over(file, file->data() + stored.begin + offset, sizes,
+                     scalar_type(stored.meta.dtype), strides);
 }
 
 struct Weight {
