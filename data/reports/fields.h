@@ -94,9 +94,10 @@ class Fields {
     if constexpr (std::is_constructible_v<FieldValue, std::vector<T>*>) {
       visit(name, &list, rule);
     } else {
-      const size_t size = begin_list(name, list.size(), rule);
-      if (fills()) list.resize(size);
-      for (size_t i = 0; i < size; ++i) {
+      const std::optional<size_t> size = begin_list(name, list.size(), rule);
+      if (fills()) list.resize(size.value_or(0));
+      if (!size) return;
+      for (size_t i = 0; i < *size; ++i) {
         begin_item();
         describe(*this, list[i]);
         end();
@@ -112,8 +113,10 @@ class Fields {
     } else {
       std::vector<std::string> keys;
       for (const auto& [key, value] : map) keys.push_back(key);
-      for (const std::string& key : begin_map(name, keys, rule)) {
-        begin_entry(key);
+      const auto entries = begin_map(name, keys, rule);
+      if (!entries) return;
+      for (const std::string& key : *entries) {
+        begin(key.c_str(), true, FieldRule());
         describe(*this, map[key]);
         end();
       }
@@ -138,14 +141,17 @@ class Fields {
   virtual bool begin(const char* name, bool there, const FieldRule& rule) = 0;
   virtual void end() = 0;
   /// Begins a list of objects, and returns how many are to be visited: `begin_item`, then `end`.
-  virtual size_t begin_list(const char* name, size_t size, const FieldRule& rule) = 0;
+  /// nullopt: the list is left out, and `end_list` is not called.
+  virtual std::optional<size_t> begin_list(const char* name, size_t size,
+                                           const FieldRule& rule) = 0;
   virtual void begin_item() = 0;
-  virtual void end_list() = 0;
-  /// Begins an object of structs by name; returns the names to visit: `begin_entry`, then `end`.
-  virtual std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& keys,
-                                             const FieldRule& rule) = 0;
-  virtual void begin_entry(const std::string& key) = 0;
-  virtual void end_map() = 0;
+  virtual void end_list() { end(); }
+  /// Begins an object of structs by name; returns the names to visit: `begin`, then `end`. nullopt:
+  /// the object is left out, and `end_map` is not called.
+  virtual std::optional<std::vector<std::string>> begin_map(const char* name,
+                                                            const std::vector<std::string>& keys,
+                                                            const FieldRule& rule) = 0;
+  virtual void end_map() { end(); }
   /// Whether `visit` may write into the structs: true for readers, and for walks over all fields
   /// that fill empty structs on the way (the columns of tables).
   virtual bool fills() const = 0;

@@ -39,16 +39,13 @@ class Columns : public Fields {
     return true;
   }
   void end() override { open_.pop_back(); }
-  size_t begin_list(const char*, size_t, const FieldRule&) override { return 0; }
+  std::optional<size_t> begin_list(const char*, size_t, const FieldRule&) override { return {}; }
   void begin_item() override {}
-  void end_list() override {}
   void rest(FieldValue, const FieldRule&) override {}
-  std::vector<std::string> begin_map(const char*, const std::vector<std::string>&,
-                                     const FieldRule&) override {
+  std::optional<std::vector<std::string>> begin_map(const char*, const std::vector<std::string>&,
+                                                    const FieldRule&) override {
     return {};
   }
-  void begin_entry(const std::string&) override {}
-  void end_map() override {}
   bool fills() const override { return true; }
 
  private:

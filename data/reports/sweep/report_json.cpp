@@ -29,19 +29,14 @@ class JsonWriter : public Fields {
     return true;
   }
   void end() override { open_.pop_back(); }
-  size_t begin_list(const char* name, size_t size, const FieldRule& rule) override {
-    in_list_.push_back(which_ == Written::values && writes(name, size > 0, rule));
-    if (!in_list_.back()) return 0;
+  std::optional<size_t> begin_list(const char* name, size_t size, const FieldRule& rule) override {
+    if (which_ == Written::all_empty || !writes(name, size > 0, rule)) return std::nullopt;
     open_.push_back(&((*open_.back())[name] = Json::array()));
     return size;
   }
   void begin_item() override {
     open_.back()->push_back(Json::object());
     open_.push_back(&open_.back()->back());
-  }
-  void end_list() override {
-    if (in_list_.back()) open_.pop_back();
-    in_list_.pop_back();
   }
   void rest(FieldValue value, const FieldRule& /*rule*/) override {
     std::visit(
@@ -50,15 +45,10 @@ class JsonWriter : public Fields {
         },
         value);
   }
-  std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& keys,
-                                     const FieldRule& rule) override {
-    if (!begin(name, !keys.empty(), rule)) return {};
-    in_map_ = true;
-    return keys;
-  }
-  void begin_entry(const std::string& key) override { begin(key.c_str(), true, FieldRule()); }
-  void end_map() override {
-    if (std::exchange(in_map_, false)) end();
+  std::optional<std::vector<std::string>> begin_map(const char* name,
+                                                    const std::vector<std::string>& keys,
+                                                    const FieldRule& rule) override {
+    return begin(name, !keys.empty(), rule) ? std::optional(keys) : std::nullopt;
   }
   bool fills() const override { return which_ == Written::all_empty; }
 
@@ -98,8 +88,6 @@ class JsonWriter : public Fields {
   Written which_;
   Json root_ = Json::object();
   std::vector<Json*> open_{&root_};
-  std::vector<bool> in_list_;
-  bool in_map_ = false;
 };
 
 template <class Report>

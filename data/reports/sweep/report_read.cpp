@@ -57,29 +57,26 @@ class JsonReader : public Fields {
             "wrote it",
             level.where, printable(key));
   }
-  size_t begin_list(const char* name, size_t /*size*/, const FieldRule& rule) override {
+  std::optional<size_t> begin_list(const char* name, size_t /*size*/,
+                                   const FieldRule& rule) override {
     const Json* found = find(name, rule);
-    if (found && !found->is_array()) wrong(name, *found, "a list");
-    lists_.push_back({found, 0, found ? inside(name) : ""});
-    return found ? found->size() : 0;
+    if (!found) return std::nullopt;
+    if (!found->is_array()) wrong(name, *found, "a list");
+    lists_.push_back({found, 0, inside(name)});
+    return found->size();
   }
   void begin_item() override {
     List& list = lists_.back();
     open(list.json->at(list.next++), list.where);
   }
   void end_list() override { lists_.pop_back(); }
-  std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& /*keys*/,
-                                     const FieldRule& rule) override {
-    in_map_ = begin(name, false, rule);
+  std::optional<std::vector<std::string>> begin_map(const char* name,
+                                                    const std::vector<std::string>& /*keys*/,
+                                                    const FieldRule& rule) override {
+    if (!begin(name, false, rule)) return std::nullopt;
     std::vector<std::string> keys;
-    if (in_map_)
-      for (const auto& [key, value] : open_.back().json->items()) keys.push_back(key);
+    for (const auto& [key, value] : open_.back().json->items()) keys.push_back(key);
     return keys;
-  }
-  void begin_entry(const std::string& key) override { begin(key.c_str(), true, FieldRule()); }
-  void end_map() override {
-    if (in_map_) end();
-    in_map_ = false;
   }
   bool fills() const override { return true; }
 
@@ -190,7 +187,6 @@ class JsonReader : public Fields {
 
   UnknownFields unknown_;
   bool null_numbers_ = true;  // whether the list or map may hold null numbers
-  bool in_map_ = false;
   std::vector<Level> open_;
   std::vector<List> lists_;
 };

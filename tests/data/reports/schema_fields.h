@@ -33,7 +33,7 @@ class SchemaWriter : public Fields {
     else
       add(level.name.c_str(), or_null(std::move(level.json), level.rule), level.rule);
   }
-  size_t begin_list(const char* name, size_t, const FieldRule& rule) override {
+  std::optional<size_t> begin_list(const char* name, size_t, const FieldRule& rule) override {
     item_ = rule.definition ? Json{{"$ref", rule.definition}} : Json();
     open_.push_back({name, rule, {}, &item_});
     return rule.definition ? 0 : 1;
@@ -48,13 +48,13 @@ class SchemaWriter : public Fields {
     std::visit([&](auto* of) { open_.back().json["additionalProperties"] = entries(*of, rule); },
                value);
   }
-  std::vector<std::string> begin_map(const char* name, const std::vector<std::string>&,
-                                     const FieldRule& rule) override {
+  std::optional<std::vector<std::string>> begin_map(const char* name,
+                                                    const std::vector<std::string>&,
+                                                    const FieldRule& rule) override {
     item_ = Json();
     open_.push_back({name, rule, {}, &item_});
-    return {"any"};
+    return std::vector<std::string>{"any"};
   }
-  void begin_entry(const std::string&) override { open("", FieldRule()); }
   void end_map() override {
     const Level level = std::move(open_.back());
     open_.pop_back();
