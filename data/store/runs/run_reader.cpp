@@ -35,24 +35,30 @@ void read_all(Connection& connection, RunHistory* run) {
     run->add(rows.text(0), rows.integer(1), rows.integer(2), rows.at(3).getDouble());
 }
 
-/// Adds the values after the last step of each curve; true if there were any.
-bool read_new(Connection& connection, RunHistory* run, const std::vector<std::string>& metrics) {
-  bool any = false;
+struct NewValue {
+  std::string metric;
+  int64_t model = 0, step = 0;
+  double value = 0;
+};
+
+/// The values after the last step of each curve of `before`.
+std::vector<NewValue> read_new(Connection& connection, const RunHistory& before,
+                               const std::vector<std::string>& metrics) {
+  std::vector<NewValue> values;
   for (const std::string& metric : metrics)
-    for (size_t m = 0; m < run->models.size(); ++m) {
-      const std::vector<RunCurve>* curves = run->metric(metric);
+    for (size_t m = 0; m < before.models.size(); ++m) {
+      const std::vector<RunCurve>* curves = before.metric(metric);
       const int64_t last =
           curves && !(*curves)[m].steps.empty() ? (*curves)[m].steps.back() : int64_t{-1};
+      const auto model = static_cast<int64_t>(m);
       Query rows(connection,
                  "SELECT step, value FROM run_metric WHERE run = ? AND model = ? AND metric = ? "
                  "AND step > ? ORDER BY step",
-                 run->id, static_cast<int64_t>(m), metric, last);
-      while (rows.step()) {
-        run->add(metric, static_cast<int64_t>(m), rows.integer(0), rows.at(1).getDouble());
-        any = true;
-      }
+                 before.id, model, metric, last);
+      while (rows.step())
+        values.push_back({metric, model, rows.integer(0), rows.at(1).getDouble()});
     }
-  return any;
+  return values;
 }
 
 /// Metrics of the first model that has any, as all models have the same.
@@ -117,25 +123,10 @@ std::shared_ptr<const RunHistory> RunReader::read(int64_t id,
       read_all(*connection_, run.get());
       return run;
     }
-    const std::vector<std::string> metrics = metrics_of(*connection_, id);
-    RunHistory fresh = *run;  // only the new rows
-    for (const auto& [metric, curves] : before->metrics) {
-      std::vector<RunCurve>& ends = fresh.metrics[metric];
-      for (const RunCurve& curve : curves) {
-        ends.emplace_back();
-        if (!curve.steps.empty()) {
-          ends.back().steps = {curve.steps.back()};
-          ends.back().values = {curve.values.back()};
-        }
-      }
-    }
-    const bool any = read_new(*connection_, &fresh, metrics);
-    if (!any && same_models(*before, *run)) return before;
+    const auto values = read_new(*connection_, *before, metrics_of(*connection_, id));
+    if (values.empty() && same_models(*before, *run)) return before;
     run->metrics = before->metrics;
-    for (const auto& [metric, curves] : fresh.metrics)
-      for (size_t m = 0; m < curves.size(); ++m)
-        for (size_t i = 0; i < curves[m].steps.size(); ++i)
-          run->add(metric, static_cast<int64_t>(m), curves[m].steps[i], curves[m].values[i]);
+    for (const NewValue& v : values) run->add(v.metric, v.model, v.step, v.value);
     return run;
   });
 }
