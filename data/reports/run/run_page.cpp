@@ -24,49 +24,27 @@ TableCell spread_cell(const std::optional<Spread>& spread) {
 
 TableCell number_cell(double value) { return {fmt::format("{:.4g}", value), value}; }
 
-struct Column {
-  std::string head;
-  std::vector<TableCell> cells;
-};
-
-ReportTable table_of(std::vector<Column> columns) {
-  ReportTable table;
-  for (Column& column : columns) {
-    table.head.push_back(column.head);
-    table.right.push_back(true);
-    table.rows.resize(column.cells.size());
-    for (size_t i = 0; i < column.cells.size(); ++i)
-      table.rows[i].push_back(std::move(column.cells[i]));
-  }
-  return table;
-}
+TableCell count_cell(int64_t count) { return {std::to_string(count), double(count)}; }
 
 /// A row for each configuration, best first; without empty columns.
 ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
-  std::vector<Column> columns;
-  for (const auto& [key, unused] : configs[0].hyperparameters) {
-    columns.push_back({key, {}});
-    for (const ConfigSummary& c : configs)
-      columns.back().cells.push_back(number_cell(c.hyperparameters.at(key)));
-  }
-  const auto count = [&](const char* head, int64_t ConfigSummary::*of) {
-    columns.push_back({head, {}});
-    for (const ConfigSummary& c : configs)
-      columns.back().cells.push_back({std::to_string(c.*of), double(c.*of)});
-    return std::any_of(configs.begin(), configs.end(),
-                       [&](const ConfigSummary& c) { return c.*of > 0; });
+  ReportTable table;
+  table.rows.resize(configs.size());
+  const auto add = [&](const std::string& head, const auto& cell_of) {
+    std::vector<TableCell> cells;
+    for (const ConfigSummary& c : configs) cells.push_back(cell_of(c));
+    if (std::all_of(cells.begin(), cells.end(), [](const auto& c) { return c.text.empty(); }))
+      return;
+    table.head.push_back(head);
+    table.right.push_back(true);
+    for (size_t i = 0; i < cells.size(); ++i) table.rows[i].push_back(std::move(cells[i]));
   };
-  count("n", &ConfigSummary::n);
-  if (!count("pruned", &ConfigSummary::pruned)) columns.pop_back();
-  const auto add = [&](const std::string& head, const auto& cell) {
-    Column column{head, {}};
-    bool any = false;
-    for (const ConfigSummary& c : configs) {
-      column.cells.push_back(cell(c));
-      any |= !column.cells.back().text.empty();
-    }
-    if (any) columns.push_back(std::move(column));
-  };
+  for (const auto& [key, unused] : configs[0].hyperparameters)
+    add(key,
+        [&name = key](const ConfigSummary& c) { return number_cell(c.hyperparameters.at(name)); });
+  add("n", [](const ConfigSummary& c) { return count_cell(c.n); });
+  if (any_pruned(configs))
+    add("pruned", [](const ConfigSummary& c) { return count_cell(c.pruned); });
   for (size_t k = 0; k < configs[0].metrics.size(); ++k) {
     const std::string& name = configs[0].metrics[k].name;
     add(name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].validation); });
@@ -76,7 +54,7 @@ ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
     });
     add("test " + name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].test); });
   }
-  return table_of(std::move(columns));
+  return table;
 }
 
 /// The mean answer's metrics, one row for the validation rows, one for the test rows.
@@ -134,9 +112,8 @@ std::string run_html(const RunReport& run, const std::vector<std::string>& by) {
       "mean "
       "± standard deviation [95 % interval of the mean] over n models{}</p>\n",
       html_escape(monitored),
-      std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; })
-          ? "; pruned models are left out of the means and of the mean answer"
-          : "");
+      any_pruned(configs) ? "; pruned models are left out of the means and of the mean answer"
+                          : "");
   body += html_table(configurations_table(configs), "configurations");
   if (const ReportTable mean = ensemble_table(run); !mean.rows.empty())
     body += html_table(mean, "ensemble");

@@ -224,6 +224,10 @@ std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std
   return all;
 }
 
+bool any_pruned(const std::vector<ConfigSummary>& configs) {
+  return std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; });
+}
+
 std::string run_text(const RunReport& run, const std::vector<std::string>& keys) {
   const auto configs = by_config(run, keys);
   std::string text = fmt::format("{} · {} models · step {} of {} · {} · {}\n",
@@ -233,7 +237,7 @@ std::string run_text(const RunReport& run, const std::vector<std::string>& keys)
   if (metrics.size() > 1 && configs[0].monitored().validation)
     text += fmt::format("  metrics of each model's evaluation with the best {}:\n", metrics[0]);
   for (const ConfigSummary& c : configs) text += config_text(c);
-  if (std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; }))
+  if (any_pruned(configs))
     text += "  pruned models are left out of the means and of the mean answer\n";
   if (run.models.size() > 1)
     for (const auto& [rows, values] : answers_of(run.ensemble)) {

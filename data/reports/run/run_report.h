@@ -51,6 +51,8 @@ std::vector<std::string> metric_names(const RunReport& run);
 /// Throws Error for a name that models do not have.
 std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std::string>& keys);
 
+bool any_pruned(const std::vector<ConfigSummary>& configs);
+
 /// "lr=0.01 weight_decay=0"; "all models" where none differ.
 std::string config_name(const ConfigSummary& config);
 /// "3 trained, 1 diverged".
