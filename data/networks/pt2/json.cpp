@@ -14,21 +14,11 @@ constexpr int kDeepestJson = 400;
 
 void append_utf8(std::string& out, uint32_t code) {
   const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xc0 | code >> 6);
-    put(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    put(0xe0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  } else {
-    put(0xf0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3f));
-    put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  }
+  if (code < 0x80) return put(code);
+  const int following = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  constexpr uint32_t kFirst[] = {0, 0xc0, 0xe0, 0xf0};
+  put(kFirst[following] | code >> (6 * following));
+  for (int i = following; i-- > 0;) put(0x80 | (code >> (6 * i) & 0x3f));
 }
 
 }  // namespace
@@ -122,8 +112,7 @@ std::string_view Json::number() {
                                 (text_[end] >= '0' && text_[end] <= '9')))
     ++end;
   if (end == at_) wrong("a number");
-  const std::string_view digits = text_.substr(at_, end - at_);
-  return digits;
+  return text_.substr(at_, end - at_);
 }
 
 int64_t Json::integer() {
@@ -164,33 +153,13 @@ uint32_t Json::hex4() {
 }
 
 void Json::escaped(std::string& out) {
+  constexpr std::string_view kLetters = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
   const char c = at_ < text_.size() ? text_[at_++] : '\0';
-  switch (c) {
-    case '"':
-    case '\\':
-    case '/':
-      out += c;
-      return;
-    case 'b':
-      out += '\b';
-      return;
-    case 'f':
-      out += '\f';
-      return;
-    case 'n':
-      out += '\n';
-      return;
-    case 'r':
-      out += '\r';
-      return;
-    case 't':
-      out += '\t';
-      return;
-    case 'u':
-      break;
-    default:
-      refuse("a broken escape", "one of JSON's");
+  if (const size_t known = kLetters.find(c); known != std::string_view::npos) {
+    out += kMeanings[known];
+    return;
   }
+  if (c != 'u') refuse("a broken escape", "one of JSON's");
   uint32_t code = hex4();
   if (code >= 0xd800 && code < 0xdc00 && text_.substr(at_, 2) == "\\u") {
     at_ += 2;
