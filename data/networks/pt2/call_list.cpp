@@ -5,6 +5,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include <functional>
+
 #include "data/bytes/refuse.h"
 #include "data/networks/pt2/numbers.h"
 #include "data/one_line.h"
@@ -19,19 +21,23 @@ class Modes {
   Modes(const Modes&) = delete;
   Modes& operator=(const Modes&) = delete;
   ~Modes() {
-    while (!before_.empty()) leave();
+    while (!undo_.empty()) leave();
   }
 
   void set_grad(bool on) {
-    before_.push_back({true, at::GradMode::is_enabled(), c10::kCPU, at::kFloat, false});
+    undo_.push_back([was = at::GradMode::is_enabled()] { at::GradMode::set_enabled(was); });
     at::GradMode::set_enabled(on);
   }
 
   void set_autocast(const Step& step) {
     const c10::DeviceType device = step.device;
-    before_.push_back({false, at::autocast::is_autocast_enabled(device), device,
-                       at::autocast::get_autocast_dtype(device),
-                       at::autocast::is_autocast_cache_enabled()});
+    undo_.push_back([device, on = at::autocast::is_autocast_enabled(device),
+                     dtype = at::autocast::get_autocast_dtype(device),
+                     cache = at::autocast::is_autocast_cache_enabled()] {
+      at::autocast::set_autocast_enabled(device, on);
+      at::autocast::set_autocast_dtype(device, dtype);
+      at::autocast::set_autocast_cache_enabled(cache);
+    });
     at::autocast::set_autocast_enabled(device, step.detail);
     if (step.dtype != at::ScalarType::Undefined)
       at::autocast::set_autocast_dtype(device, step.dtype);
@@ -40,25 +46,12 @@ class Modes {
   }
 
   void leave() {
-    const Before& b = before_.back();
-    if (b.grad) {
-      at::GradMode::set_enabled(b.on);
-    } else {
-      at::autocast::set_autocast_enabled(b.device, b.on);
-      at::autocast::set_autocast_dtype(b.device, b.dtype);
-      at::autocast::set_autocast_cache_enabled(b.cache);
-    }
-    before_.pop_back();
+    undo_.back()();
+    undo_.pop_back();
   }
 
  private:
-  struct Before {
-    bool grad, on;
-    c10::DeviceType device;
-    at::ScalarType dtype;
-    bool cache;
-  };
-  std::vector<Before> before_;
+  std::vector<std::function<void()>> undo_;
 };
 
 c10::IValue filled(const Filling& f, Registers& registers) {
