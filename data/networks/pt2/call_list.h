@@ -12,9 +12,9 @@ struct Filling {
   enum class Kind { value, number_tensor, real, tensors, optional_tensors, integers, reals };
   Kind kind = Kind::value;
   size_t place = 0;
-  std::vector<int> values;       // registers; -1: None, or the constant in `numbers`
-  std::vector<int64_t> numbers;  // constants among `integers`, by entry
-  bool last = false;             // this is the last read of the register, which may be moved out
+  std::vector<int> values = {};       // registers; -1: None, or the constant in `numbers`
+  std::vector<int64_t> numbers = {};  // constants among `integers`, by entry
+  bool last = false;  // this is the last read of the register, which may be moved out
 };
 
 /// One step of an exported graph.

@@ -132,6 +132,11 @@ class Builder {
     if (step.arguments.size() != arity || node.outputs.size() != 1)
       refuse_node(node, fmt::format("{} arguments", step.arguments.size()),
                   fmt::format("{}", arity));
+    add_with_result(node, names, std::move(step));
+  }
+
+  /// Adds the step of a node that has one result.
+  void add_with_result(const Node& node, Names& names, Step step) {
     step.results = results(node, names);
     if (step.results[0].size() != 1 || step.results[0][0] < 0)
       refuse_node(node, "no result", "one");
@@ -140,8 +145,7 @@ class Builder {
 
   /// Whether an argument is one number, or the name of one.
   static bool is_number(const Argument& a) {
-    return !a.list && a.items.size() == 1 &&
-           (a.kind == K::integer || a.kind == K::real || a.kind == K::boolean);
+    return !a.list && a.items.size() == 1 && holds_numbers(a);
   }
 
   /// Appends a constant number, or a filling for a symbolic one.
@@ -149,17 +153,11 @@ class Builder {
     if (!is_number(a)) refuse_node(node, "an argument that is no number", "numbers");
     const Item& item = a.items[0];
     if (!item.name.empty()) {
-      Filling f;
-      f.place = step.arguments.size();
-      f.values = {value(names, item.name, node.target)};
-      step.fillings.push_back(f);
+      step.fillings.push_back(
+          {.place = step.arguments.size(), .values = {value(names, item.name, node.target)}});
       step.arguments.emplace_back();
-    } else if (a.kind == K::real) {
-      step.arguments.emplace_back(item.real);
-    } else if (a.kind == K::boolean) {
-      step.arguments.emplace_back(item.integer != 0);
     } else {
-      step.arguments.emplace_back(item.integer);
+      step.arguments.push_back(number_value(item, a.kind));
     }
   }
 
@@ -255,13 +253,8 @@ class Builder {
     if (!tensor || tensor->kind != K::tensor || tensor->list || tensor->items.size() != 1 ||
         node.outputs.size() != 1)
       refuse_node(node, "no tensor", "one");
-    Filling f;
-    f.values = {value(names, tensor->items[0].name, node.target)};
-    step.fillings.push_back(f);
-    step.results = results(node, names);
-    if (step.results[0].size() != 1 || step.results[0][0] < 0)
-      refuse_node(node, "no result", "one");
-    add(std::move(step));
+    step.fillings.push_back({.values = {value(names, tensor->items[0].name, node.target)}});
+    add_with_result(node, names, std::move(step));
     return true;
   }
 
@@ -271,9 +264,8 @@ class Builder {
       return true;  // of a constant
     Step step;
     step.kind = Step::Kind::check;
-    Filling f;
-    f.values = {value(names, node.inputs[0].value.items[0].name, node.target)};
-    step.fillings.push_back(f);
+    step.fillings.push_back(
+        {.values = {value(names, node.inputs[0].value.items[0].name, node.target)}});
     if (node.inputs.size() > 1) step.text = node.inputs[1].value.text;
     add(std::move(step));
     return true;
@@ -284,12 +276,10 @@ class Builder {
     const auto& arguments = op.schema().arguments();
     std::string of_number;
     for (const c10::Argument& wanted : arguments)
-      for (const NamedArgument& input : node.inputs) {
-        const K kind = input.value.kind;
+      for (const NamedArgument& input : node.inputs)
         if (input.name == wanted.name() && wanted.type()->kind() == c10::TypeKind::TensorType &&
-            (kind == K::integer || kind == K::real || kind == K::boolean))
+            holds_numbers(input.value))
           of_number = wanted.name();
-      }
     if (of_number.empty()) return op;
     c10::OperatorName name = op.operator_name();
     const size_t at = name.overload_name.find("Tensor");
@@ -337,7 +327,7 @@ class Builder {
       } else {
         f.kind = Filling::Kind::optional_tensors;
       }
-    } else if (named && (a.kind == K::integer || a.kind == K::real || a.kind == K::boolean)) {
+    } else if (named && holds_numbers(a)) {
       for (const Item& item : a.items) {
         f.values.push_back(item.name.empty() ? -1 : value(names, item.name, node.target));
         f.numbers.push_back(item.integer);
@@ -457,9 +447,8 @@ class Builder {
     if (mode.kind != Step::Kind::call) add(mode);
     inline_graph(node, *graph, given, names);
     if (mode.kind == Step::Kind::call) return;
-    Step leave;
-    leave.kind = Step::Kind::leave;
-    add(leave);
+    mode.kind = Step::Kind::leave;
+    add(mode);
   }
 
   bool flag(const Node& node, size_t i) const {
@@ -524,9 +513,7 @@ class Builder {
     if (kind == K::tensor) return -1;
     const int r = fresh();
     kept_.insert(r);
-    list_.constants.emplace_back(r, kind == K::real      ? c10::IValue(item.real)
-                                    : kind == K::boolean ? c10::IValue(item.integer != 0)
-                                                         : c10::IValue(item.integer));
+    list_.constants.emplace_back(r, number_value(item, kind));
     return r;
   }
 

@@ -25,10 +25,7 @@ std::optional<c10::IValue> number(const Item& item, K kind, c10::TypeKind type) 
       if (kind == K::boolean || kind == K::integer) return c10::IValue(item.integer != 0);
       return std::nullopt;
     case c10::TypeKind::NumberType:
-      if (kind == K::integer) return c10::IValue(item.integer);
-      if (kind == K::real) return c10::IValue(item.real);
-      if (kind == K::boolean) return c10::IValue(item.integer != 0);
-      return std::nullopt;
+      return number_value(item, kind);
     default:
       return std::nullopt;
   }
@@ -78,6 +75,16 @@ at::ScalarType Setting::dtype(at::ScalarType exported) const {
 
 at::Tensor Setting::apply(const at::Tensor& constant) const {
   return constant.to(device, dtype(constant.scalar_type()));
+}
+
+bool holds_numbers(const Argument& a) {
+  return a.kind == K::integer || a.kind == K::real || a.kind == K::boolean;
+}
+
+c10::IValue number_value(const Item& item, Argument::Kind kind) {
+  if (kind == K::real) return item.real;
+  if (kind == K::boolean) return item.integer != 0;
+  return item.integer;
 }
 
 at::Tensor number_tensor(const c10::IValue& number) {

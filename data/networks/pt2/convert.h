@@ -23,6 +23,11 @@ struct Setting {
 std::optional<c10::IValue> constant(const Argument& argument, const c10::TypePtr& type,
                                     std::optional<int32_t> length, const Setting& setting);
 
+/// Whether an argument is a number or a list of them, or names of such.
+bool holds_numbers(const Argument& argument);
+/// An item of an argument that holds numbers.
+c10::IValue number_value(const Item& item, Argument::Kind kind);
+
 /// A number as a tensor, for an operator that takes a tensor there.
 at::Tensor number_tensor(const c10::IValue& number);
 

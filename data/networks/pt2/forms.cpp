@@ -51,10 +51,7 @@ Step calling(const char* op, const char* overload, const std::vector<RegisterOrV
       if (const auto& value = step.op->schema().arguments()[i].default_value())
         step.arguments[i] = *value;
     } else if (const int* at = std::get_if<int>(&arguments[i])) {
-      Filling filling;
-      filling.place = i;
-      filling.values = {*at};
-      step.fillings.push_back(filling);
+      step.fillings.push_back({.place = i, .values = {*at}});
     } else {
       step.arguments[i] = std::get<c10::IValue>(arguments[i]);
     }
