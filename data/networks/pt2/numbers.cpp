@@ -78,6 +78,8 @@ int64_t whole_of(double value) {
 
 const std::map<std::string, std::function<c10::IValue(const Numbers&)>>& functions() {
   using N = Numbers;
+  const auto most = [](auto a, auto b) { return std::max(a, b); };
+  const auto least = [](auto a, auto b) { return std::min(a, b); };
   static const std::map<std::string, std::function<c10::IValue(const N&)>> all = {
       {"add", [](const N& n) { return both(n, plus, std::plus<double>()); }},
       {"sub", [](const N& n) { return both(n, minus, std::minus<double>()); }},
@@ -116,18 +118,8 @@ const std::map<std::string, std::function<c10::IValue(const Numbers&)>>& functio
       {"or_", [](const N& n) { return c10::IValue(integer(n.at(0)) || integer(n.at(1))); }},
       {"sym_not", [](const N& n) { return c10::IValue(!integer(n.at(0))); }},
       {"sym_ite", [](const N& n) { return integer(n.at(0)) ? n.at(1) : n.at(2); }},
-      {"sym_max",
-       [](const N& n) {
-         return both(
-             n, [](int64_t a, int64_t b) { return std::max(a, b); },
-             [](double a, double b) { return std::max(a, b); });
-       }},
-      {"sym_min",
-       [](const N& n) {
-         return both(
-             n, [](int64_t a, int64_t b) { return std::min(a, b); },
-             [](double a, double b) { return std::min(a, b); });
-       }},
+      {"sym_max", [=](const N& n) { return both(n, most, most); }},
+      {"sym_min", [=](const N& n) { return both(n, least, least); }},
       {"sym_float", [](const N& n) { return c10::IValue(real(n.at(0))); }},
       {"sym_int", [](const N& n) { return c10::IValue(whole_of(std::trunc(real(n.at(0))))); }},
       {"sym_sqrt", [](const N& n) { return c10::IValue(std::sqrt(real(n.at(0)))); }},
