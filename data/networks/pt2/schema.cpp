@@ -48,6 +48,12 @@ class Parser {
         [this, &map, value] { json_.object([&](const std::string& key) { map[key] = value(); }); };
   }
 
+  /// What reads an array of values of one kind into a list.
+  template <class T>
+  auto list(std::vector<T>& all, T (Parser::*value)()) {
+    return [this, &all, value] { json_.array([&] { all.push_back((this->*value)()); }); };
+  }
+
  public:
   Parser(std::string_view text, const std::string& file, const std::string& what)
       : json_(text, file, what), file_(file), what_(what) {}
@@ -62,7 +68,7 @@ class Parser {
                        graph_module(program);
                      }),
                 part("range_constraints", each(program.ranges, [this] { return range(); })),
-                part("guards_code", [&] { program.guards = strings(); }),
+                part("guards_code", list(program.guards, &Parser::string)),
                 part("torch_version", &program.torch_version), part("schema_version", [&] {
                   json_.parts(part("major", &major), part("minor", &minor));
                 }));
@@ -142,12 +148,6 @@ class Parser {
     return size;
   }
 
-  std::vector<Size> sizes() {
-    std::vector<Size> all;
-    json_.array([&] { all.push_back(size()); });
-    return all;
-  }
-
   std::string device() {
     std::string type;
     int64_t index = -1;
@@ -165,8 +165,8 @@ class Parser {
                        if (!info) json_.refuse(fmt::format("dtype {}", number), "one of schema 8");
                        meta.dtype = info->dtype;
                      }),
-                part("sizes", [&] { meta.sizes = sizes(); }),
-                part("strides", [&] { meta.strides = sizes(); }),
+                part("sizes", list(meta.sizes, &Parser::size)),
+                part("strides", list(meta.strides, &Parser::size)),
                 part("storage_offset",
                      [&] {
                        // Older files have a plain number here.
@@ -309,29 +309,25 @@ class Parser {
     return a;
   }
 
-  std::vector<Argument> arguments() {
-    std::vector<Argument> all;
-    json_.array([&] { all.push_back(argument()); });
-    return all;
+  NamedArgument input() {
+    NamedArgument made;
+    json_.parts(part("name", &made.name), part("arg", [&] { made.value = argument(); }));
+    return made;
   }
 
   Node node() {
     Node node;
-    const auto input = [&] {
-      NamedArgument& made = node.inputs.emplace_back();
-      json_.parts(part("name", &made.name), part("arg", [&] { made.value = argument(); }));
-    };
-    json_.parts(part("target", &node.target), part("inputs", [&] { json_.array(input); }),
-                part("outputs", [&] { node.outputs = arguments(); }));
+    json_.parts(part("target", &node.target), part("inputs", list(node.inputs, &Parser::input)),
+                part("outputs", list(node.outputs, &Parser::argument)));
     if (node.target.empty()) json_.refuse("a node without a target", "one");
     return node;
   }
 
   Graph graph() {
     Graph graph;
-    json_.parts(part("inputs", [&] { graph.inputs = arguments(); }),
-                part("outputs", [&] { graph.outputs = arguments(); }),
-                part("nodes", [&] { json_.array([&] { graph.nodes.push_back(node()); }); }),
+    json_.parts(part("inputs", list(graph.inputs, &Parser::argument)),
+                part("outputs", list(graph.outputs, &Parser::argument)),
+                part("nodes", list(graph.nodes, &Parser::node)),
                 part("tensor_values", each(graph.tensors, [this] { return tensor_meta(); })),
                 part("sym_int_values", each(graph.integers, [this] { return size(); })));
     return graph;
@@ -405,14 +401,12 @@ class Parser {
 
   void graph_module(Program& program) {
     const auto signature = [&] {
-      json_.parts(part("input_specs",
-                       [&] { json_.array([&] { program.inputs.push_back(input_spec()); }); }),
-                  part("output_specs",
-                       [&] { json_.array([&] { program.outputs.push_back(output_spec()); }); }));
+      json_.parts(part("input_specs", list(program.inputs, &Parser::input_spec)),
+                  part("output_specs", list(program.outputs, &Parser::output_spec)));
     };
     const auto named_tuple = [this] {
       std::vector<std::string> names;
-      one_key("field_names", [&] { names = strings(); });
+      one_key("field_names", list(names, &Parser::string));
       return names;
     };
     json_.parts(part("graph", [&] { program.graph = graph(); }), part("signature", signature),
@@ -420,11 +414,7 @@ class Parser {
                 part("treespec_namedtuple_fields", each(program.named_tuples, named_tuple)));
   }
 
-  std::vector<std::string> strings() {
-    std::vector<std::string> all;
-    json_.array([&] { all.push_back(json_.string()); });
-    return all;
-  }
+  std::string string() { return json_.string(); }
 
   /// Reads how forward is called from the entry of the outermost module; skips the others.
   void module_call(Program& program) {
@@ -432,7 +422,7 @@ class Parser {
     std::vector<std::string> names;
     const auto signature = [&] {
       json_.parts(part("in_spec", &in_spec), part("out_spec", &out_spec),
-                  part("forward_arg_names", [&] { json_.optional([&] { names = strings(); }); }));
+                  part("forward_arg_names", [&] { json_.optional(list(names, &Parser::string)); }));
     };
     json_.parts(part("fqn", &fqn), part("signature", [&] { json_.optional(signature); }));
     if (!fqn.empty() || in_spec.empty()) return;
