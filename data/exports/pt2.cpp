@@ -42,13 +42,11 @@ class Archive {
       const Tensor here = t.tensor.detach().to(at::kCPU).resolve_conj().resolve_neg();
       // The tensor is dense but maybe permuted: writes its memory in order, and its strides.
       record(fmt::format("{}{}", folder, file), here.const_data_ptr(), here.nbytes());
-      json meta;
-      meta["path_name"] = file;
-      meta["is_param"] = t.parameter;
-      meta["use_pickle"] = false;
-      meta["tensor_meta"] = pt2_tensor_meta(
-          describe(t.tensor), t.parameter && at::isFloatingType(t.tensor.scalar_type()));
-      config[t.name] = meta;
+      const bool grad = t.parameter && at::isFloatingType(t.tensor.scalar_type());
+      config[t.name] = {{"path_name", file},
+                        {"is_param", t.parameter},
+                        {"use_pickle", false},
+                        {"tensor_meta", pt2_tensor_meta(describe(t.tensor), grad)}};
     }
     record(fmt::format(fmt::runtime(table), kModel), json{{"config", config}}.dump());
   }

@@ -19,6 +19,11 @@ using json = nlohmann::ordered_json;
 json named(const std::string& name) { return {{"name", name}}; }
 json as_tensor(const std::string& name) { return {{"as_tensor", named(name)}}; }
 
+/// An argument of a node. `kind` 1 is given by position, 2 by keyword.
+json input(const std::string& name, const json& argument, int kind = 1) {
+  return {{"name", name}, {"arg", argument}, {"kind", kind}};
+}
+
 class Writer {
  public:
   explicit Writer(const Portable& portable)
@@ -37,31 +42,27 @@ class Writer {
     json outputs = json::array(), specs = json::array();
     write_outputs(outputs, specs);
 
-    json graph;
-    graph["inputs"] = inputs_;
-    graph["outputs"] = outputs;
-    graph["nodes"] = nodes_;
-    graph["tensor_values"] = values_;
-    graph["sym_int_values"] = sizes_;
-    graph["sym_bool_values"] = json::object();
-    graph["is_single_tensor_return"] = false;
-    graph["custom_obj_values"] = json::object();
-    graph["sym_float_values"] = json::object();
-
-    json module;
-    module["graph"] = graph;
-    module["signature"] = {{"input_specs", input_specs_}, {"output_specs", specs}};
-    module["module_call_graph"] = json::array({{{"fqn", ""}, {"signature", call()}}});
-    module["metadata"] = json::object();
-    module["treespec_namedtuple_fields"] = json::object();
-
-    model_.json["graph_module"] = module;
-    model_.json["opset_version"] = {{"aten", caffe2::serialize::kMaxSupportedFileFormatVersion}};
-    model_.json["range_constraints"] = ranges();
-    model_.json["schema_version"] = {{"major", 8}, {"minor", 17}};
-    model_.json["verifiers"] = {"ATEN"};
-    model_.json["torch_version"] = TORCH_VERSION;
-    model_.json["guards_code"] = json::array();
+    const json graph = {{"inputs", inputs_},
+                        {"outputs", outputs},
+                        {"nodes", nodes_},
+                        {"tensor_values", values_},
+                        {"sym_int_values", sizes_},
+                        {"sym_bool_values", json::object()},
+                        {"is_single_tensor_return", false},
+                        {"custom_obj_values", json::object()},
+                        {"sym_float_values", json::object()}};
+    const json module = {{"graph", graph},
+                         {"signature", {{"input_specs", input_specs_}, {"output_specs", specs}}},
+                         {"module_call_graph", json::array({{{"fqn", ""}, {"signature", call()}}})},
+                         {"metadata", json::object()},
+                         {"treespec_namedtuple_fields", json::object()}};
+    model_.json = {{"graph_module", module},
+                   {"opset_version", {{"aten", caffe2::serialize::kMaxSupportedFileFormatVersion}}},
+                   {"range_constraints", ranges()},
+                   {"schema_version", {{"major", 8}, {"minor", 17}}},
+                   {"verifiers", json::array({"ATEN"})},
+                   {"torch_version", TORCH_VERSION},
+                   {"guards_code", json::array()}};
     return std::move(model_);
   }
 
@@ -159,17 +160,14 @@ class Writer {
     const int64_t size = value(batch.input).sizes[static_cast<size_t>(batch.dimension)];
     const auto arithmetic = [&](const char* what, const BatchFormula& of, int64_t by) {
       const json inputs =
-          json::array({{{"name", "a"},
-                        {"arg", {{"as_sym_int", named_size(number(of, of.at(size)))}}},
-                        {"kind", 1}},
-                       {{"name", "b"}, {"arg", {{"as_int", by}}}, {"kind", 1}}});
+          json::array({input("a", {{"as_sym_int", named_size(number(of, of.at(size)))}}),
+                       input("b", {{"as_int", by}})});
       return put_number(fmt::format("_operator.{}", what), what, inputs, formula, hint);
     };
     if (formula.constant != 0) return arithmetic("add", {formula.slope, 0}, formula.constant);
     if (formula.slope != 1) return arithmetic("mul", one, formula.slope);
-    const json inputs =
-        json::array({{{"name", "self"}, {"arg", as_tensor(name(batch.input))}, {"kind", 1}},
-                     {{"name", "dim"}, {"arg", {{"as_int", batch.dimension}}}, {"kind", 1}}});
+    const json inputs = json::array(
+        {input("self", as_tensor(name(batch.input))), input("dim", {{"as_int", batch.dimension}})});
     return put_number("torch.ops.aten.sym_size.int", "sym_size_int", inputs, formula, hint);
   }
 
@@ -233,10 +231,10 @@ class Writer {
       const wide::Argument& a = node.arguments[i];
       if (declared.kwarg_only() && left_out(i)) continue;
       const auto* symbolic = formulas(i);
-      inputs.push_back({{"name", declared.name()},
-                        {"arg", symbolic ? symbolic_json(a.constant, *symbolic)
-                                         : argument_json(declared, a, node.name())},
-                        {"kind", declared.kwarg_only() ? 2 : 1}});
+      inputs.push_back(input(
+          declared.name(),
+          symbolic ? symbolic_json(a.constant, *symbolic) : argument_json(declared, a, node.name()),
+          declared.kwarg_only() ? 2 : 1));
     }
     const bool one = node.results.size() == 1 && node.results[0].kind == Kind::value;
     const std::string node_name = fresh(base);
@@ -271,14 +269,12 @@ class Writer {
 
   void push(const std::string& target, const json& inputs, const json& outputs,
             const std::string& node_name) {
-    json n;
-    n["target"] = target;
-    n["inputs"] = inputs;
-    n["outputs"] = outputs;
-    n["metadata"] = json::object();
-    n["is_hop_single_tensor_return"] = nullptr;
-    n["name"] = node_name;
-    nodes_.push_back(n);
+    nodes_.push_back({{"target", target},
+                      {"inputs", inputs},
+                      {"outputs", outputs},
+                      {"metadata", json::object()},
+                      {"is_hop_single_tensor_return", nullptr},
+                      {"name", node_name}});
   }
 
   /// The name for an output. A value that no node computes, or that is an output already, gets a
@@ -287,8 +283,7 @@ class Writer {
     if (value(id).role == Role::intermediate && handed_out_.insert(id).second) return name(id);
     const std::string as = fresh("clone");
     values_[as] = meta(id, false);
-    push("torch.ops.aten.clone.default",
-         json::array({{{"name", "self"}, {"arg", as_tensor(name(id))}, {"kind", 1}}}),
+    push("torch.ops.aten.clone.default", json::array({input("self", as_tensor(name(id)))}),
          json::array({as_tensor(as)}), as);
     return as;
   }
@@ -324,13 +319,11 @@ class Writer {
         {"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", json::array()}};
     const json in = tuple(json::array({tuple(leaves(portable_.input_names.size())), keywords}));
     const json out = program_.outputs.size() == 1 ? leaf : tuple(leaves(program_.outputs.size()));
-    json signature;
-    signature["inputs"] = json::array();
-    signature["outputs"] = json::array();
-    signature["in_spec"] = json::array({1, in}).dump();
-    signature["out_spec"] = json::array({1, out}).dump();
-    signature["forward_arg_names"] = portable_.input_names;
-    return signature;
+    return {{"inputs", json::array()},
+            {"outputs", json::array()},
+            {"in_spec", json::array({1, in}).dump()},
+            {"out_spec", json::array({1, out}).dump()},
+            {"forward_arg_names", portable_.input_names}};
   }
 
   using Kind = wide::Argument::Kind;

@@ -116,15 +116,13 @@ nlohmann::ordered_json pt2_expression(const BatchFormula& formula, int64_t hint)
 
 nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad,
                                        const ValueFormulas* formulas) {
-  json meta;
-  meta["dtype"] = scalar_type_number(value.dtype);
-  meta["sizes"] = ints_json(value.sizes, formulas ? &formulas->sizes : nullptr);
-  meta["requires_grad"] = requires_grad;
-  meta["device"] = device_json(value.device);
-  meta["strides"] = ints_json(value.strides, formulas ? &formulas->strides : nullptr);
-  meta["storage_offset"] = {{"as_int", 0}};
-  meta["layout"] = pt2::kStridedLayout;
-  return meta;
+  return {{"dtype", scalar_type_number(value.dtype)},
+          {"sizes", ints_json(value.sizes, formulas ? &formulas->sizes : nullptr)},
+          {"requires_grad", requires_grad},
+          {"device", device_json(value.device)},
+          {"strides", ints_json(value.strides, formulas ? &formulas->strides : nullptr)},
+          {"storage_offset", {{"as_int", 0}}},
+          {"layout", pt2::kStridedLayout}};
 }
 
 }  // namespace wide
