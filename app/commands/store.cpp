@@ -4,6 +4,7 @@
 
 #include "app/cli.h"
 #include "app/results/results.h"
+#include "data/store/sweeps/merge.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -32,7 +33,7 @@ class StoreCommand : public Command {
 
   int run() override {
     if (merge_->parsed()) {
-      print_plain(fmt::format("{} cases of {} stores are in {}\n", Store::merge(file_, parts_),
+      print_plain(fmt::format("{} cases of {} stores are in {}\n", merge_parts(file_, parts_),
                               parts_.size(), file_));
       return 0;
     }

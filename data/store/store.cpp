@@ -12,7 +12,6 @@
 #include "data/store/schema.h"
 #include "data/store/sweeps/cases.h"
 #include "data/store/sweeps/copy.h"
-#include "data/store/sweeps/merge.h"
 #include "data/store/sweeps/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -189,10 +188,6 @@ void Store::export_sweep(int64_t sweep, const std::string& path) {
 
 std::vector<int64_t> Store::import_sweeps(const std::string& path) {
   return wide::import_sweeps(*connection_, path);
-}
-
-int64_t Store::merge(const std::string& path, const std::vector<std::string>& parts) {
-  return merge_parts(path, parts);
 }
 
 const std::string& Store::network() const { return connection_->network(); }

@@ -192,11 +192,6 @@ class Store {
   /// Imports the sweeps of another store that are missing here; returns their numbers here.
   std::vector<int64_t> import_sweeps(const std::string& path);
 
-  /// Joins the parts of a sweep, or the results of several machines for the same cases, into a new
-  /// store, all samples included. Throws Error unless `parts` all belong to one sweep, each part or
-  /// machine once and complete; then no file is written. Returns the number of cases.
-  static int64_t merge(const std::string& path, const std::vector<std::string>& parts);
-
   void set_reference(const std::string& name, int64_t sweep);
   bool remove_reference(const std::string& name);
   std::vector<ReferenceRow> references();
