@@ -64,9 +64,7 @@ Connection::Connection(const std::string& path, const StoreOptions& options, Acc
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::is_other(status))  // opening a pipe would block
-    throw Error(fmt::format("[{}] store: got no regular file, expected one; try another --db FILE",
-                            printable(path)),
-                1);
+    refuse("no regular file", "one");
   network_ = network_file_system(options.magic ? options.magic : file_system_magic(path));
   survive_file_size_limit();  // readers write too: the shared index of the log
   guarded([&] { access == Access::create ? open_to_write() : open_to_read(); });
@@ -92,10 +90,7 @@ void Connection::open_to_read() {
   std::error_code error;
   const auto status = std::filesystem::status(path_, error);
   if (!std::filesystem::exists(status))
-    throw Error(fmt::format("[{}] store: got no such file, expected stored results; try workbench "
-                            "--sweep quick, or another --db FILE",
-                            printable(path_)),
-                1);
+    refuse("no such file", "stored results", "workbench --sweep quick, or another --db FILE");
   int64_t found = 0;
   try {
     db_ = std::make_unique<SQLite::Database>(path_, SQLite::OPEN_READONLY, options_.busy_ms);
@@ -130,15 +125,10 @@ int64_t Connection::version() {
   const int64_t id = read.getColumn(0).getInt64(), found = read.getColumn(1).getInt64(),
                 tables = read.getColumn(2).getInt64();
   if (id != kStoreId && (id != 0 || found != 0 || tables != 0))
-    throw Error(fmt::format("[{}] store: got an SQLite file of another program, expected one of "
-                            "workbench; try another --db FILE",
-                            printable(path_)),
-                1);
+    refuse("an SQLite file of another program", "one of workbench");
   if (found > store_version())
-    throw Error(fmt::format("[{}] store: got schema {}, expected at most {}; try the newer "
-                            "workbench that wrote it, or another --db FILE",
-                            printable(path_), found, store_version()),
-                1);
+    refuse(fmt::format("schema {}", found), fmt::format("at most {}", store_version()),
+           "the newer workbench that wrote it, or another --db FILE");
   return found;
 }
 
@@ -180,10 +170,15 @@ SQLite::Statement& Connection::statement(const std::string& sql) {
 }
 
 void Connection::refuse_damaged(const std::string& what) const {
-  throw Error(fmt::format("[{}] store: got a damaged file ({}), expected stored results; try "
-                          "sqlite3 FILE .recover, or another --db FILE",
-                          printable(path_), printable(what)),
-              1);
+  refuse(fmt::format("a damaged file ({})", printable(what)), "stored results",
+         "sqlite3 FILE .recover, or another --db FILE");
+}
+
+void Connection::refuse(const std::string& got, const std::string& expected,
+                        const std::string& hint) const {
+  throw Error(
+      fmt::format("[{}] store: got {}, expected {}; try {}", printable(path_), got, expected, hint),
+      1);
 }
 
 void Connection::refuse(const SQLite::Exception& e) const {
@@ -221,9 +216,7 @@ void Connection::refuse(const SQLite::Exception& e) const {
     default:
       got = e.what();
   }
-  throw Error(fmt::format("[{}] store: got {}, expected {}; try {}", printable(path_),
-                          printable(got), expected, hint),
-              1);
+  refuse(printable(got), expected, hint);
 }
 
 }  // namespace wide

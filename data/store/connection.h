@@ -82,6 +82,8 @@ class Connection {
   int64_t version();  // 0: an empty file; refuses other people's files and newer versions
   void migrate();
   void use_journal();
+  [[noreturn]] void refuse(const std::string& got, const std::string& expected,
+                           const std::string& hint = "another --db FILE") const;
   [[noreturn]] void refuse(const SQLite::Exception& e) const;
   [[noreturn]] void refuse_damaged(const std::string& what) const;
 
@@ -103,12 +105,10 @@ class Query {
   Query(const Query&) = delete;
   Query& operator=(const Query&) = delete;
 
-  void bind(int64_t value) { statement_.bind(++bound_, value); }
-  void bind(int value) { statement_.bind(++bound_, value); }
-  void bind(bool value) { statement_.bind(++bound_, value ? 1 : 0); }
-  void bind(double value) { statement_.bind(++bound_, value); }
-  void bind(const std::string& value) { statement_.bind(++bound_, value); }
-  void bind(const char* value) { statement_.bind(++bound_, value); }
+  template <class T>
+  void bind(const T& value) {
+    statement_.bind(++bound_, value);
+  }
   void bind(std::nullopt_t) { statement_.bind(++bound_); }
   template <class T>
   void bind(const std::optional<T>& value) {
