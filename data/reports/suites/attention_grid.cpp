@@ -28,56 +28,49 @@ std::vector<TableCell> attention_cells(const SuiteRow& row, const std::string& f
   return cells;
 }
 
-void add_attention(const SweepReport& report, const std::vector<SuiteRow>& all, SuitePages* pages,
-                   std::string* page) {
-  const auto key = [](const SuiteRow& row) {
-    return std::string("attention-grid") + (row.axis("causal") ? "-causal" : "") + suffix(row);
-  };
-  for (const auto& [name, rows] : files_of(all, key)) {
-    ReportTable table({"batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms",
-                       "forward_std_ms", "backward_mean_ms", "backward_std_ms", "total_mean_ms",
-                       "peak_memory_mb", "status"});
-    ReportTable speedups(
-        {"d_model", "seq_len", "forward", "forward and backward", "memory", "samples"});
-    std::set<int64_t> widths;
-    for (const SuiteRow& row : rows) {
-      for (const char* form : {"vanilla", "compiled"})
-        table.rows.push_back(attention_cells(row, form));
-      widths.insert(row.axis("D"));
-      const auto over = [&](const char* phase) {
-        const SuiteCell compiled = row.cell(phase, "compiled");
-        return speedup_or_why(row.cell(phase, "vanilla"), compiled) +
-               (compiled.ok() ? " (" + ms(compiled.mean_ms) + " ms)" : "");
-      };
-      const bool both = row.cells.count("backward") && row.cell("backward", "compiled").ok();
-      const char* phase = both ? "backward" : "forward";
-      const SuiteCell a = row.cell(phase, "vanilla"), b = row.cell(phase, "compiled");
-      speedups.rows.push_back({fmt::format("{}", row.axis("D")), fmt::format("{}", row.axis("T")),
-                               over("forward"), over("backward"),
-                               bytes_or_why(a) + " to " + bytes_or_why(b),
-                               fmt::format("{} and {}", a.samples, b.samples)});
-    }
-    pages->files.push_back({name + ".csv", table.csv()});
-    *page += "## " + name + "\n\nSpeedups are compiled over vanilla.\n\n" + speedups.markdown();
-    std::vector<Figure> figures;
-    for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
-      for (const char* phase : {"forward", "backward"})
-        for (const int64_t width : widths) {
-          std::vector<SuiteRow> own;
-          for (const SuiteRow& row : rows)
-            if (row.axis("D") == width && row.cells.count(phase)) own.push_back(row);
-          if (own.empty()) continue;
-          Figure figure = figure_along(own, "T", phase, measure);
-          figure.title = fmt::format("attention, d_model {}", width);
-          figure.subtitle = std::string(phase) == "backward" ? "forward and backward" : "forward";
-          figure.axis = "seq_len";
-          figures.push_back(std::move(figure));
-        }
-    pages->plots.push_back(plots_of(std::move(figures), name, report));
+SuitePart attention_part(const std::vector<SuiteRow>& rows) {
+  ReportTable table({"batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms",
+                     "forward_std_ms", "backward_mean_ms", "backward_std_ms", "total_mean_ms",
+                     "peak_memory_mb", "status"});
+  ReportTable speedups(
+      {"d_model", "seq_len", "forward", "forward and backward", "memory", "samples"});
+  std::set<int64_t> widths;
+  for (const SuiteRow& row : rows) {
+    for (const char* form : {"vanilla", "compiled"})
+      table.rows.push_back(attention_cells(row, form));
+    widths.insert(row.axis("D"));
+    const auto over = [&](const char* phase) {
+      const SuiteCell compiled = row.cell(phase, "compiled");
+      return speedup_or_why(row.cell(phase, "vanilla"), compiled) +
+             (compiled.ok() ? " (" + ms(compiled.mean_ms) + " ms)" : "");
+    };
+    const bool both = row.cells.count("backward") && row.cell("backward", "compiled").ok();
+    const char* phase = both ? "backward" : "forward";
+    const SuiteCell a = row.cell(phase, "vanilla"), b = row.cell(phase, "compiled");
+    speedups.rows.push_back({fmt::format("{}", row.axis("D")), fmt::format("{}", row.axis("T")),
+                             over("forward"), over("backward"),
+                             bytes_or_why(a) + " to " + bytes_or_why(b),
+                             fmt::format("{} and {}", a.samples, b.samples)});
   }
+  std::vector<Figure> figures;
+  for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
+    for (const char* phase : {"forward", "backward"})
+      for (const int64_t width : widths) {
+        std::vector<SuiteRow> own;
+        for (const SuiteRow& row : rows)
+          if (row.axis("D") == width && row.cells.count(phase)) own.push_back(row);
+        if (own.empty()) continue;
+        Figure figure = figure_along(own, "T", phase, measure);
+        figure.title = fmt::format("attention, d_model {}", width);
+        figure.subtitle = std::string(phase) == "backward" ? "forward and backward" : "forward";
+        figure.axis = "seq_len";
+        figures.push_back(std::move(figure));
+      }
+  return {table, "Speedups are compiled over vanilla.\n\n" + speedups.markdown(),
+          std::move(figures)};
 }
 
-[[maybe_unused]] const bool registered = add_suite({"attention-grid", add_attention});
+[[maybe_unused]] const bool registered = add_suite({"attention-grid", attention_part, "causal"});
 
 }  // namespace
 }  // namespace wide::attention_grid_suite

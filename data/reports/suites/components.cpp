@@ -39,48 +39,42 @@ Figure figure_of_forms(const std::vector<SuiteRow>& rows, const Cells& forms, Me
   return figure;
 }
 
-void add_components(const SweepReport& report, const std::vector<SuiteRow>& all, SuitePages* pages,
-                    std::string* page) {
-  const auto key = [](const SuiteRow& row) { return "components" + suffix(row); };
-  for (const auto& [name, rows] : files_of(all, key)) {
-    ReportTable table(
-        {"component", "form", "time_ms", "std_ms", "samples_per_s", "speedup", "error", "status"});
-    std::string why;
-    for (const SuiteRow& row : rows) {
-      const SuiteCell naive = row.cell("forward", "vanilla");
-      const auto of_case = row.cases.find("forward");
-      for (const std::string form : {"vanilla", "optimised", "torch.compile", "compiled"}) {
-        const SuiteCell cell = row.cell("forward", form);
-        if (form == "torch.compile" && !cell.timing) continue;
-        const double samples = double(row.axis("B") * row.n);
-        std::string error;
-        if (form == "compiled" && of_case != row.cases.end())
-          for (const Trial& t : of_case->second->trials)
-            if (t.correctness && &t.timing == cell.timing)
-              error = error_text(t.correctness->max_rel);
-        table.rows.push_back({row.target.substr(6), form == "vanilla" ? "naive" : form,
-                              time_or_why(cell), cell.ok() ? ms(cell.std_ms) : "",
-                              cell.ok() ? fmt::format("{:.1f}", samples / cell.mean_ms * 1e3) : "",
-                              speedup_or_why(naive, cell), error, suite_status(cell.status)});
-      }
-      if (of_case != row.cases.end() && !of_case->second->explanation.empty())
-        why += fmt::format("- {}: {}\n", row.target.substr(6),
-                           markdown_escape(of_case->second->explanation));
+SuitePart components_part(const std::vector<SuiteRow>& rows) {
+  ReportTable table(
+      {"component", "form", "time_ms", "std_ms", "samples_per_s", "speedup", "error", "status"});
+  std::string why;
+  for (const SuiteRow& row : rows) {
+    const SuiteCell naive = row.cell("forward", "vanilla");
+    const auto of_case = row.cases.find("forward");
+    for (const std::string form : {"vanilla", "optimised", "torch.compile", "compiled"}) {
+      const SuiteCell cell = row.cell("forward", form);
+      if (form == "torch.compile" && !cell.timing) continue;
+      const double samples = double(row.axis("B") * row.n);
+      std::string error;
+      if (form == "compiled" && of_case != row.cases.end())
+        for (const Trial& t : of_case->second->trials)
+          if (t.correctness && &t.timing == cell.timing) error = error_text(t.correctness->max_rel);
+      table.rows.push_back({row.target.substr(6), form == "vanilla" ? "naive" : form,
+                            time_or_why(cell), cell.ok() ? ms(cell.std_ms) : "",
+                            cell.ok() ? fmt::format("{:.1f}", samples / cell.mean_ms * 1e3) : "",
+                            speedup_or_why(naive, cell), error, suite_status(cell.status)});
     }
-    pages->files.push_back({name + ".csv", table.csv()});
-    *page += "## " + name + "\n\nSpeedups are over the naive form.\n\n" + table.markdown();
-    if (!why.empty()) *page += why + "\n";
-    Cells forms = forms_of(rows);
-    forms.insert(forms.begin(), "vanilla");
-    std::vector<Figure> figures;
-    for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
-      if (Figure figure = figure_of_forms(rows, forms, measure); has_values(figure))
-        figures.push_back(std::move(figure));
-    pages->plots.push_back(plots_of(std::move(figures), name, report));
+    if (of_case != row.cases.end() && !of_case->second->explanation.empty())
+      why += fmt::format("- {}: {}\n", row.target.substr(6),
+                         markdown_escape(of_case->second->explanation));
   }
+  if (!why.empty()) why += "\n";
+  Cells forms = forms_of(rows);
+  forms.insert(forms.begin(), "vanilla");
+  std::vector<Figure> figures;
+  for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
+    if (Figure figure = figure_of_forms(rows, forms, measure); has_values(figure))
+      figures.push_back(std::move(figure));
+  return {table, "Speedups are over the naive form.\n\n" + table.markdown() + why,
+          std::move(figures)};
 }
 
-[[maybe_unused]] const bool registered = add_suite({"components", add_components});
+[[maybe_unused]] const bool registered = add_suite({"components", components_part});
 
 }  // namespace
 }  // namespace wide::components_suite

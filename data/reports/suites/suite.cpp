@@ -90,15 +90,6 @@ Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
   return figure;
 }
 
-SuitePlots plots_of(std::vector<Figure> figures, const std::string& name,
-                    const SweepReport& report) {
-  const Environment& e = report.environment;
-  for (Figure& figure : figures) figure.errors = false;
-  return {name, name,
-          fmt::format("{} · LibTorch {} · {}", machines_text(report), e.libtorch, e.date),
-          std::move(figures)};
-}
-
 bool has_values(const Figure& figure) {
   return std::any_of(figure.curves.begin(), figure.curves.end(), [](const Curve& c) {
     return std::any_of(c.points.begin(), c.points.end(),

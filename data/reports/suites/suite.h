@@ -13,13 +13,18 @@
 // preset.
 namespace wide {
 
+/// What the rows of one file show: the CSV file, tables as Markdown, and plots.
+struct SuitePart {
+  ReportTable table;
+  std::string text;
+  std::vector<Figure> figures;
+};
+
 /// How the results of one preset are written. Registers itself at static initialisation.
 struct Suite {
   std::string preset;  // the preset, whose targets have the rows; also a part of file names
-  /// Adds the suite's files and plots to `pages`, and its tables, as Markdown, to `page`.
-  std::function<void(const SweepReport& report, const std::vector<SuiteRow>& rows,
-                     SuitePages* pages, std::string* page)>
-      add;
+  std::function<SuitePart(const std::vector<SuiteRow>& rows)> part;
+  std::string axis = {};  // of 0 or 1; rows with 1 have files of their own, with its name in theirs
 };
 bool add_suite(Suite suite);
 /// All suites, sorted by the preset's name.
@@ -61,8 +66,6 @@ void set_value(CurvePoint* point, const SuiteCell& cell, const SuiteCell& vanill
 /// Times, memory or speedups of rows along an axis, a curve for each form.
 Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
                     const std::string& phase, Measure measure);
-SuitePlots plots_of(std::vector<Figure> figures, const std::string& name,
-                    const SweepReport& report);
 bool has_values(const Figure& figure);
 
 }  // namespace wide

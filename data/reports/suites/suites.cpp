@@ -14,10 +14,12 @@ namespace wide {
 
 SuitePages suite_pages(const SweepReport& report) {
   SuitePages pages;
+  const Environment& e = report.environment;
+  const std::string footer =
+      fmt::format("{} · LibTorch {} · {}", machines_text(report), e.libtorch, e.date);
   std::string page =
       fmt::format("# {}\n\n{} · LibTorch {} · {}\n\n", markdown_escape(report.name),
-                  markdown_escape(machines_text(report)), report.environment.libtorch,
-                  markdown_escape(report.environment.date));
+                  markdown_escape(machines_text(report)), e.libtorch, markdown_escape(e.date));
   std::vector<std::string> kinds;
   const Apart apart(report.cases);
   for (const Case& c : report.cases)
@@ -30,7 +32,16 @@ SuitePages suite_pages(const SweepReport& report) {
   for (const Suite& suite : suites()) {
     names.push_back(suite.preset);
     const auto rows = suite_rows(report, find_preset(suite.preset).targets);
-    if (!rows.empty()) suite.add(report, rows, &pages, &page);
+    const auto key = [&](const SuiteRow& row) {
+      return suite.preset + (row.axis(suite.axis) ? "-" + suite.axis : "") + suffix(row);
+    };
+    for (const auto& [name, own] : files_of(rows, key)) {
+      SuitePart part = suite.part(own);
+      for (Figure& figure : part.figures) figure.errors = false;
+      pages.files.push_back({name + ".csv", part.table.csv()});
+      pages.plots.push_back({name, name, footer, std::move(part.figures)});
+      page += "## " + name + "\n\n" + part.text;
+    }
   }
   if (pages.files.empty())
     fail("[--csv-suite] sweep: got {}, expected cases of a suite ({}); try workbench sweep {}",

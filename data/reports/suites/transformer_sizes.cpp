@@ -54,61 +54,55 @@ Figure figure_of_sizes(const std::vector<SuiteRow>& rows, const std::string& pha
   return figure;
 }
 
-void add_transformers(const SweepReport& report, const std::vector<SuiteRow>& all,
-                      SuitePages* pages, std::string* page) {
+SuitePart transformers_part(const std::vector<SuiteRow>& rows) {
   const std::vector<std::pair<std::string, std::string>> phases{
       {"forward", "forward"}, {"fwd_bwd", "backward"}, {"full_step", "step"}};
-  const auto key = [](const SuiteRow& row) { return "transformer-sizes" + suffix(row); };
-  for (const auto& [name, rows] : files_of(all, key)) {
-    ReportTable table({"model_size", "context_length", "num_params", "num_params_millions"});
-    const bool peer = forms_of(rows).front() == "torch.compile";
-    for (const auto& [column, phase] : phases)
-      for (const char* what : {"_vanilla_ms", "_compiled_ms", "_speedup"})
-        table.head.push_back(column + what);
-    ReportTable peers(
-        {"model_size", "context_length", "phase", "torch.compile ms", "compiled over it"});
-    for (const SuiteRow& row : rows) {
-      const int64_t parameters = parameters_of(row);
-      std::vector<TableCell> cells{size_name(row), fmt::format("{}", row.axis("T")),
-                                   fmt::format("{}", parameters),
-                                   fmt::format("{:.2f}", double(parameters) * 1e-6)};
-      for (const auto& [column, phase] : phases) {
-        const SuiteCell vanilla = row.cell(phase, "vanilla"),
-                        compiled = row.cell(phase, "compiled");
-        cells.push_back(time_or_why(vanilla));
-        cells.push_back(time_or_why(compiled));
-        cells.push_back(speedup_or_why(vanilla, compiled));
-        const SuiteCell other = row.cell(phase, "torch.compile");
-        if (other.ok())
-          peers.rows.push_back(
-              {cells[0], cells[1], column, ms(other.mean_ms), speedup_or_why(other, compiled)});
-      }
-      table.rows.push_back(std::move(cells));
+  ReportTable table({"model_size", "context_length", "num_params", "num_params_millions"});
+  const bool peer = forms_of(rows).front() == "torch.compile";
+  for (const auto& [column, phase] : phases)
+    for (const char* what : {"_vanilla_ms", "_compiled_ms", "_speedup"})
+      table.head.push_back(column + what);
+  ReportTable peers(
+      {"model_size", "context_length", "phase", "torch.compile ms", "compiled over it"});
+  for (const SuiteRow& row : rows) {
+    const int64_t parameters = parameters_of(row);
+    std::vector<TableCell> cells{size_name(row), fmt::format("{}", row.axis("T")),
+                                 fmt::format("{}", parameters),
+                                 fmt::format("{:.2f}", double(parameters) * 1e-6)};
+    for (const auto& [column, phase] : phases) {
+      const SuiteCell vanilla = row.cell(phase, "vanilla"), compiled = row.cell(phase, "compiled");
+      cells.push_back(time_or_why(vanilla));
+      cells.push_back(time_or_why(compiled));
+      cells.push_back(speedup_or_why(vanilla, compiled));
+      const SuiteCell other = row.cell(phase, "torch.compile");
+      if (other.ok())
+        peers.rows.push_back(
+            {cells[0], cells[1], column, ms(other.mean_ms), speedup_or_why(other, compiled)});
     }
-    pages->files.push_back({name + ".csv", table.csv()});
-    *page += "## " + name + "\n\nMean milliseconds.\n\n" + table.markdown();
-    if (peer && !peers.rows.empty()) *page += peers.markdown();
-    std::vector<Figure> figures;
+    table.rows.push_back(std::move(cells));
+  }
+  std::string text = "Mean milliseconds.\n\n" + table.markdown();
+  if (peer && !peers.rows.empty()) text += peers.markdown();
+  std::vector<Figure> figures;
+  for (const auto& [column, phase] : phases)
+    if (Figure figure = figure_of_sizes(rows, phase); has_values(figure)) {
+      figure.subtitle = column;
+      figures.push_back(std::move(figure));
+    }
+  for (const Measure measure : {Measure::time, Measure::memory})
     for (const auto& [column, phase] : phases)
-      if (Figure figure = figure_of_sizes(rows, phase); has_values(figure)) {
+      for (const auto& [size, own] : files_of(rows, size_name)) {
+        Figure figure = figure_along(own, "T", phase, measure);
+        if (!has_values(figure)) continue;
+        figure.title = size;
         figure.subtitle = column;
+        figure.axis = "context";
         figures.push_back(std::move(figure));
       }
-    for (const Measure measure : {Measure::time, Measure::memory})
-      for (const auto& [column, phase] : phases)
-        for (const auto& [size, own] : files_of(rows, size_name)) {
-          Figure figure = figure_along(own, "T", phase, measure);
-          if (!has_values(figure)) continue;
-          figure.title = size;
-          figure.subtitle = column;
-          figure.axis = "context";
-          figures.push_back(std::move(figure));
-        }
-    pages->plots.push_back(plots_of(std::move(figures), name, report));
-  }
+  return {table, text, std::move(figures)};
 }
 
-[[maybe_unused]] const bool registered = add_suite({"transformer-sizes", add_transformers});
+[[maybe_unused]] const bool registered = add_suite({"transformer-sizes", transformers_part});
 
 }  // namespace
 }  // namespace wide::transformer_sizes_suite
