@@ -51,6 +51,12 @@ void check_depth(const pickle::Values& values, pickle::Id root, const std::strin
   const auto grow = [&](pickle::Id id) {
     if (id >= state.size()) state.resize(id + 1, unseen), height.resize(id + 1, 0);
   };
+  const auto rise = [&](pickle::Id holder, pickle::Id item) {
+    height[holder] = std::max(height[holder], height[item] + 1);
+    if (height[holder] > kDeepestValue)
+      refuse(file, "data.pkl", "values deeper in one another",
+             fmt::format("at most {}", kDeepestValue), kSaveAgain);
+  };
   grow(root);
   state[root] = open;
   while (!path.empty()) {
@@ -60,13 +66,7 @@ void check_depth(const pickle::Values& values, pickle::Id root, const std::strin
       const pickle::Id id = here.id;
       state[id] = done;
       path.pop_back();
-      if (!path.empty()) {
-        uint32_t& above = height[path.back().id];
-        above = std::max(above, height[id] + 1);
-        if (above > kDeepestValue)
-          refuse(file, "data.pkl", "values deeper in one another",
-                 fmt::format("at most {}", kDeepestValue), kSaveAgain);
-      }
+      if (!path.empty()) rise(path.back().id, id);
       continue;
     }
     const pickle::Id item = items[here.next++];
@@ -74,10 +74,7 @@ void check_depth(const pickle::Values& values, pickle::Id root, const std::strin
     if (state[item] == open)
       refuse(file, "data.pkl", "a value that contains itself", "none", kSaveAgain);
     if (state[item] == done) {
-      height[here.id] = std::max(height[here.id], height[item] + 1);
-      if (height[here.id] > kDeepestValue)
-        refuse(file, "data.pkl", "values deeper in one another",
-               fmt::format("at most {}", kDeepestValue), kSaveAgain);
+      rise(here.id, item);
       continue;
     }
     state[item] = open;

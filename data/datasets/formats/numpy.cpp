@@ -47,15 +47,14 @@ Dataset load_archive(const std::string& path) {
   return data;
 }
 
-at::Tensor load_array(const std::string& path, const std::string& name) {
+/// The array of a .npy file, named like the file.
+DatasetColumn column_in(const std::string& path) {
   const auto file = std::make_shared<const MappedFile>(path);
-  return tensor_of(file, 0, npy::parse(file->bytes(), path), name);
+  const std::string name = fs::path(path).stem().string();
+  return {name, tensor_of(file, 0, npy::parse(file->bytes(), path), name)};
 }
 
-Dataset load_one(const std::string& path) {
-  const std::string name = fs::path(path).stem().string();
-  return {path, {{name, load_array(path, name)}}};
-}
+Dataset load_one(const std::string& path) { return {path, {column_in(path)}}; }
 
 Dataset load_folder(const std::string& path) {
   std::vector<std::string> files;
@@ -65,10 +64,7 @@ Dataset load_folder(const std::string& path) {
     refuse(path, "data", "a folder without .npy files", "one a column", "give another folder");
   std::sort(files.begin(), files.end(), natural_less);
   Dataset data;
-  for (const std::string& file : files) {
-    const std::string name = fs::path(file).stem().string();
-    data.columns.push_back({name, load_array(file, name)});
-  }
+  for (const std::string& file : files) data.columns.push_back(column_in(file));
   return data;
 }
 
@@ -77,29 +73,23 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
+bool is_archive(const std::string& path) {
+  return is_file(path) && zip::probe(MappedFile(path).bytes());
+}
+
+bool is_array(const std::string& path) {
+  return is_file(path) && npy::probe(MappedFile(path).bytes());
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
 [[maybe_unused]] const bool registered[] = {
-    add_dataset_format({"npz",
-                        {".npz"},
-                        1,
-                        [](const std::string& path) {
-                          return is_file(path) && zip::probe(MappedFile(path).bytes());
-                        },
-                        load_archive}),
-    add_dataset_format({"npy",
-                        {".npy"},
-                        1,
-                        [](const std::string& path) {
-                          return is_file(path) && npy::probe(MappedFile(path).bytes());
-                        },
-                        load_one}),
-    add_dataset_format({"a folder of npy",
-                        {},
-                        1,
-                        [](const std::string& path) {
-                          std::error_code error;
-                          return fs::is_directory(path, error);
-                        },
-                        load_folder})};
+    add_dataset_format({"npz", {".npz"}, 1, is_archive, load_archive}),
+    add_dataset_format({"npy", {".npy"}, 1, is_array, load_one}),
+    add_dataset_format({"a folder of npy", {}, 1, is_folder, load_folder})};
 
 }  // namespace
 }  // namespace wide::numpy_dataset

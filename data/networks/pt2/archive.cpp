@@ -59,12 +59,6 @@ Dtype dtype_of(const std::string& name) {
   return it == all.end() ? Dtype::unknown : it->second;
 }
 
-Size known(int64_t value) {
-  Size size;
-  size.value = value;
-  return size;
-}
-
 /// Whether the graph has weights of a state_dict (`in_state_dict`), or constants outside it.
 bool wants(const Program& program, bool in_state_dict) {
   using K = InputSpec::Kind;
@@ -163,8 +157,8 @@ class Reader {
       if (t.big_endian || stored.meta.dtype == Dtype::unknown)
         refuse(inside, "tensor " + printable(t.name), t.dtype, "a dtype of PyTorch, little-endian",
                kAgain);
-      for (const int64_t size : t.sizes) stored.meta.sizes.push_back(known(size));
-      for (const int64_t stride : t.strides) stored.meta.strides.push_back(known(stride));
+      for (const int64_t size : t.sizes) stored.meta.sizes.push_back({.value = size});
+      for (const int64_t stride : t.strides) stored.meta.strides.push_back({.value = stride});
       stored.begin = entry->begin + t.range.begin;
       stored.end = entry->begin + t.range.end;
       stored.name = std::move(t.name);

@@ -13,9 +13,9 @@ namespace wide::pt2 {
 
 /// A number that is known, or an expression over symbols such as "Symbol('s0')".
 struct Size {
-  int64_t value = 0;       // of an expression: its value on the exporter's sample
-  std::string expression;  // "" for a plain number
-  bool known = true;       // false: an expression without such a value
+  int64_t value = 0;            // of an expression: its value on the exporter's sample
+  std::string expression = {};  // "" for a plain number
+  bool known = true;            // false: an expression without such a value
 };
 
 /// The schema's ScalarType.

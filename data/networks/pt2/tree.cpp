@@ -36,20 +36,18 @@ std::vector<std::string> keys_of(const std::string& context, const std::string& 
   std::vector<std::string> keys;
   if (context.empty() || (context.front() != '[' && context.front() != '{')) return keys;
   Json json(context, file, "context of an input");
-  const auto list = [&] {
-    json.array([&] {
-      if (json.peek() == Json::Kind::string)
-        keys.push_back(json.string());
-      else if (json.peek() == Json::Kind::number)
-        keys.push_back(fmt::format("{}", json.integer()));
-      else
-        json.skip();
-    });
+  const auto key = [&] {
+    if (json.peek() == Json::Kind::string)
+      keys.push_back(json.string());
+    else if (json.peek() == Json::Kind::number)
+      keys.push_back(fmt::format("{}", json.integer()));
+    else
+      json.skip();
   };
   if (json.peek() == Json::Kind::object) {
     json.parts(part("dict_context", [&] {
       if (json.peek() == Json::Kind::array)
-        list();
+        json.array(key);
       else
         json.skip();
     }));
@@ -57,16 +55,13 @@ std::vector<std::string> keys_of(const std::string& context, const std::string& 
   }
   bool first = true, nested = false;
   json.array([&] {
-    const Json::Kind kind = json.peek();
-    if (first && kind == Json::Kind::array) {
+    if (first && json.peek() == Json::Kind::array) {
       nested = true;
-      list();
-    } else if (!nested && kind == Json::Kind::string) {
-      keys.push_back(json.string());
-    } else if (!nested && kind == Json::Kind::number) {
-      keys.push_back(fmt::format("{}", json.integer()));
-    } else {
+      json.array(key);
+    } else if (nested) {
       json.skip();
+    } else {
+      key();
     }
     first = false;
   });
