@@ -182,41 +182,31 @@ void Connection::refuse(const std::string& got, const std::string& expected,
 }
 
 void Connection::refuse(const SQLite::Exception& e) const {
-  std::string got, expected = "stored results", hint = "another --db FILE";
   switch (e.getErrorCode() & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      got = fmt::format("a lock that another process held for {:.3g} s", options_.busy_ms / 1e3);
-      expected = "the store to be free";
-      hint = "again later, or another --db FILE";
-      break;
+      refuse(fmt::format("a lock that another process held for {:.3g} s", options_.busy_ms / 1e3),
+             "the store to be free", "again later, or another --db FILE");
     case SQLITE_FULL:
-      got = "a full disk";
-      expected = "space for the results; earlier ones are kept";
-      break;
+      refuse("a full disk", "space for the results; earlier ones are kept");
     case SQLITE_IOERR:
-      got = std::filesystem::is_directory(path_) ? why_not_opened(path_) : why_not_written(e);
-      expected = "to read and write; earlier results are kept";
-      break;
+      refuse(printable(std::filesystem::is_directory(path_) ? why_not_opened(path_)
+                                                            : why_not_written(e)),
+             "to read and write; earlier results are kept");
     case SQLITE_READONLY:
-      got = "a read-only file or folder";
-      expected = "one that can be written";
-      break;
+      refuse("a read-only file or folder", "one that can be written");
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      got = why_not_opened(path_);
-      expected = "a file that can be opened, and its folder to exist";
-      break;
+      refuse(printable(why_not_opened(path_)),
+             "a file that can be opened, and its folder to exist");
     case SQLITE_NOTADB:
-      got = "a file that is no database";
-      break;
+      refuse("a file that is no database", "stored results");
     case SQLITE_CORRUPT:
       refuse_damaged(e.what());
     default:
-      got = e.what();
+      refuse(printable(e.what()), "stored results");
   }
-  refuse(printable(got), expected, hint);
 }
 
 }  // namespace wide
