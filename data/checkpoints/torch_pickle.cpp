@@ -79,21 +79,18 @@ std::string_view builtin(std::string_view name) {
 }
 
 /// The dtype of "torch.FloatStorage" or of "torch.float32"; U8 for a storage without one.
+std::string_view dtype_named(std::string_view name, std::string_view Dtype::*column) {
+  if (!name.starts_with("torch.") || name.size() == 6) return "";
+  name.remove_prefix(6);
+  for (const Dtype& d : kDtypes)
+    if (name == d.*column) return d.name;
+  return "";
+}
 std::string_view storage_dtype(std::string_view name) {
   if (name == "torch.storage.UntypedStorage" || name == "torch.UntypedStorage") return "U8";
-  if (!name.starts_with("torch.")) return "";
-  name.remove_prefix(6);
-  for (const Dtype& d : kDtypes)
-    if (!d.storage.empty() && name == d.storage) return d.name;
-  return "";
+  return dtype_named(name, &Dtype::storage);
 }
-std::string_view torch_dtype(std::string_view name) {
-  if (!name.starts_with("torch.")) return "";
-  name.remove_prefix(6);
-  for (const Dtype& d : kDtypes)
-    if (name == d.torch) return d.name;
-  return "";
-}
+std::string_view torch_dtype(std::string_view name) { return dtype_named(name, &Dtype::torch); }
 
 [[noreturn]] void odd(const Values& values, std::string_view what, const std::string& got,
                       const std::string& expected) {
@@ -156,7 +153,8 @@ Id Meaning::call(Values& values, std::string_view name, Id arguments) {
     const std::string_view inner = function.text;
     return call(values, inner, values[arguments].items[2]);
   }
-  if (name.starts_with("torch._utils._rebuild_parameter")) {
+  if (name.starts_with("torch._utils._rebuild_parameter") ||
+      name == "torch.nn.parameter.Parameter" || name == "torch.nn.parameter.Buffer") {
     argument(values, name, arguments, 0, Kind::tensor);
     return values[arguments].items[0];
   }
@@ -195,12 +193,8 @@ Id Meaning::call(Values& values, std::string_view name, Id arguments) {
       }
     return dict;
   }
-  if (name == "collections.defaultdict" || builtin(name) == "dict") return values.add(Kind::dict);
-  if (name == "collections.Counter") return values.add(Kind::dict);
-  if (name == "torch.nn.parameter.Parameter" || name == "torch.nn.parameter.Buffer") {
-    argument(values, name, arguments, 0, Kind::tensor);
-    return values[arguments].items[0];
-  }
+  if (name == "collections.defaultdict" || name == "collections.Counter" || builtin(name) == "dict")
+    return values.add(Kind::dict);
   if (builtin(name) == "set" || builtin(name) == "frozenset" || builtin(name) == "list")
     return values.add(Kind::set);
   if (name == "torch.Size" || name == "torch.device" || name == "_codecs.encode" ||
