@@ -19,8 +19,8 @@ struct StoredTensor {
   std::string name;   // keys of nested containers joined by dots: "state_dict.fc.weight"
   size_t nested = 0;  // length of the containers' part of the name: 11 in this example
   std::string dtype;  // its name in safetensors: "F32"
-  std::vector<int64_t> sizes, strides;  // strides in elements
-  ByteRange range;                      // from its first element to its last
+  std::vector<int64_t> sizes = {}, strides = {};  // strides in elements
+  ByteRange range = {};                           // from its first element to its last
   bool big_endian = false;
 };
 

@@ -58,9 +58,7 @@ bool may_be_missing(const TensorSpec& spec) {
 /// The prefix of names that only the file has, and the one that only the network has.
 struct Prefix {
   std::string file, network;
-  bool operator<(const Prefix& other) const {
-    return std::tie(file, network) < std::tie(other.file, other.network);
-  }
+  auto operator<=>(const Prefix&) const = default;
 };
 
 struct Votes {

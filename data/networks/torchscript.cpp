@@ -49,7 +49,7 @@ struct Slot {
 struct Weight {
   TensorSpec spec;
   Tensor initial;
-  std::vector<Slot> slots;  // several when tied
+  std::vector<Slot> slots = {};  // several when tied
 };
 
 constexpr int kDeepest = 1000;  // nesting depth of containers
@@ -154,14 +154,11 @@ void collect(const torch::jit::Module& module, const std::string& prefix, Role r
     if (!wanted || !value.isTensor() || !value.toTensor().defined()) continue;
     const Tensor tensor = value.toTensor().detach();
     const auto [it, fresh] = loaded.known.emplace(identity(tensor), loaded.weights.size());
-    if (fresh) {
-      Weight weight;
-      weight.spec = {name, role, tensor.sizes().vec(), tensor.scalar_type(), Fill::normal, 1.0};
-      weight.initial = tensor;
-      loaded.weights.push_back(std::move(weight));
-    } else {
+    if (fresh)
+      loaded.weights.push_back(
+          {{name, role, tensor.sizes().vec(), tensor.scalar_type(), Fill::normal, 1.0}, tensor});
+    else
       loaded.aliases[name] = loaded.weights[it->second].spec.name;
-    }
     loaded.weights[it->second].slots.push_back({object, i});
   }
 }

@@ -12,15 +12,12 @@ bool probe(std::string_view bytes) {
 
 CheckpointIndex parse(std::string_view bytes, const std::string& file) {
   CheckpointIndex index;
-  for (safetensors::Entry& entry : safetensors::parse(bytes, file).entries) {
-    StoredTensor tensor;
-    tensor.strides = dense_strides(entry.shape);
-    tensor.name = std::move(entry.name);
-    tensor.dtype = std::move(entry.dtype);
-    tensor.sizes = std::move(entry.shape);
-    tensor.range = {entry.begin, entry.end};
-    index.tensors.push_back(std::move(tensor));
-  }
+  for (safetensors::Entry& entry : safetensors::parse(bytes, file).entries)
+    index.tensors.push_back({.name = std::move(entry.name),
+                             .dtype = std::move(entry.dtype),
+                             .sizes = entry.shape,
+                             .strides = dense_strides(entry.shape),
+                             .range = {entry.begin, entry.end}});
   return index;
 }
 

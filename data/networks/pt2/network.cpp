@@ -34,7 +34,7 @@ Tensor make_tensor(const std::shared_ptr<const MappedFile>& file, const Stored& 
 struct Weight {
   TensorSpec spec;
   Tensor initial;
-  std::vector<size_t> places;  // inputs of the graph
+  std::vector<size_t> places = {};  // inputs of the graph
 };
 
 struct UserInput {
@@ -115,12 +115,9 @@ struct Entry {
   at::ScalarType dtype = at::kFloat;
 };
 
-void put(Registers& registers, size_t place, const Tensor& tensor) { registers[place] = tensor; }
-
 void put_inputs(Registers& registers, const std::vector<Entry>& entries, const Tensors& inputs) {
   for (size_t i = 0; i < entries.size(); ++i)
-    put(registers, entries[i].place,
-        entries[i].convert ? inputs[i].to(entries[i].dtype) : inputs[i]);
+    registers[entries[i].place] = entries[i].convert ? inputs[i].to(entries[i].dtype) : inputs[i];
 }
 
 /// Runs a graph whose inputs are in their registers; buffers are updated in place.
@@ -277,9 +274,9 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs, Form form) co
     put_inputs(registers, entry, {bound.begin(), bound.begin() + count});
     for (size_t k = 0; k < loaded.weights.size(); ++k)
       for (const size_t place : loaded.weights[k].places)
-        put(registers, place, bound[static_cast<size_t>(count) + k]);
+        registers[place] = bound[static_cast<size_t>(count) + k];
     for (const auto& [place, tensor] : prepared.constants)
-      put(registers, place, recorded_constant(tensor));
+      registers[place] = recorded_constant(tensor);
     for (const auto& [place, number] : loaded.numbers) registers[place] = number;
     return run(loaded, prepared.calls, registers);
   };
@@ -300,9 +297,9 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs, Form form) co
                                             [&](const WriteBack& w) { return w.place == place; });
                        });
       const Tensor tensor = own ? weights.at(k).clone() : weights.at(k);
-      for (const size_t place : weight.places) put(registers, place, tensor);
+      for (const size_t place : weight.places) registers[place] = tensor;
     }
-    for (const auto& [place, tensor] : prepared.constants) put(registers, place, tensor);
+    for (const auto& [place, tensor] : prepared.constants) registers[place] = tensor;
     for (const auto& [place, number] : loaded.numbers) registers[place] = number;
     return [lists, entry, calls = &prepared.calls, registers](const Tensors& given) mutable {
       const at::NoGradGuard no_grad;
@@ -379,11 +376,9 @@ class Loader {
         return it->second = index;
       }
     stored_.emplace_back(&stored, it->second);
-    Weight weight;
-    weight.initial = make_tensor(loaded_->file, stored);
-    weight.spec = {stored.name,  role, weight.initial.sizes().vec(), weight.initial.scalar_type(),
-                   Fill::normal, 1.0};
-    loaded_->weights.push_back(std::move(weight));
+    const Tensor own = make_tensor(loaded_->file, stored);
+    loaded_->weights.push_back(
+        {{stored.name, role, own.sizes().vec(), own.scalar_type(), Fill::normal, 1.0}, own});
     return it->second;
   }
 

@@ -84,13 +84,12 @@ class Parser {
     std::vector<Payload> payloads;
     json_.parts(part("config", [&] {
       json_.object([&](const std::string& name) {
-        Payload payload;
+        Payload& payload = payloads.emplace_back();
         payload.name = name;
         json_.parts(part("path_name", &payload.record), part("is_param", &payload.is_parameter),
                     part("use_pickle", &payload.pickled), part("tensor_meta", [&] {
                       json_.optional([&] { payload.meta = tensor_meta(); });
                     }));
-        payloads.push_back(std::move(payload));
       });
     }));
     json_.end();
@@ -365,12 +364,7 @@ class Parser {
     return spec;
   }
 
-  Argument tensor_argument() {
-    Argument a;
-    a.kind = Argument::Kind::tensor;
-    a.items.push_back(named());
-    return a;
-  }
+  Argument tensor_argument() { return {.kind = Argument::Kind::tensor, .items = {named()}}; }
 
   OutputSpec output_spec() {
     using K = OutputSpec::Kind;

@@ -80,9 +80,9 @@ struct Argument {
   };
   Kind kind = Kind::none;
   bool list = false;
-  std::vector<Item> items;
-  std::string text;  // of text, device and other
-  std::shared_ptr<const Graph> graph;
+  std::vector<Item> items = {};
+  std::string text = {};  // of text, device and other
+  std::shared_ptr<const Graph> graph = {};
 };
 
 struct NamedArgument {

@@ -76,12 +76,8 @@ std::vector<SuiteRow> suite_rows(const SweepReport& report,
     auto& cells = row->cells[c.phase];
     row->cases[c.phase] = &c;
     for (const Timing& b : c.baselines) cells[form_of(b.name)] = cell_of(b, Status::ok, 0);
-    for (const MissingBaseline& m : c.missing) {
-      SuiteCell cell;
-      cell.status = m.status;
-      cell.peak_bytes = m.needed_bytes;
-      cells[form_of(m.name)] = cell;
-    }
+    for (const MissingBaseline& m : c.missing)
+      cells[form_of(m.name)] = {.status = m.status, .peak_bytes = m.needed_bytes};
     const Trial* t = compiled(c);
     if (!t) continue;
     cells["compiled"] = cell_of(t->timing, t->status, t->needed_bytes);
