@@ -77,11 +77,11 @@ std::vector<Configuration> configurations_of(const Runs& runs, const RunFigureOp
 }
 
 /// The quartiles, at each x of any line, of the lines that have a value there.
-void take_quartiles(const std::vector<const std::vector<Point>*>& lines, double smoothing,
+void take_quartiles(const std::vector<std::vector<Point>>& lines, double smoothing,
                     CurveGroup* group) {
   std::map<double, std::vector<double>> at;
-  for (const std::vector<Point>* line : lines)
-    for (const Point& point : *line)
+  for (const std::vector<Point>& line : lines)
+    for (const Point& point : line)
       if (std::isfinite(point.y)) at[point.x].push_back(point.y);
   for (auto& [x, values] : at) {
     std::sort(values.begin(), values.end());
@@ -127,9 +127,7 @@ void add_configuration(const Runs& runs, const RunFigureOptions& options, const 
     }
     figure->lines.push_back(std::move(line));
   }
-  std::vector<const std::vector<Point>*> lines;
-  for (const std::vector<Point>& line : raw) lines.push_back(&line);
-  take_quartiles(lines, options.smoothing, &group);
+  take_quartiles(raw, options.smoothing, &group);
   figure->groups.push_back(std::move(group));
 }
 
