@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "data/bytes/new_file.h"
-#include "data/store/rows.h"
 #include "data/store/sweeps/cases.h"
 #include "data/store/sweeps/sweeps.h"
 #include "data/text.h"
@@ -24,26 +22,22 @@ Error no_sweep(const std::string& path, int64_t sweep) {
 
 /// Copies a sweep between stores; its number may change. nullopt: it is in `to` already.
 std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t sweep) {
-  Query head(from,
-             "SELECT uuid, started, finished, settings, changes, state FROM sweep WHERE id = ?",
-             sweep);
+  Query head(from, "SELECT uuid, started, finished, changes, state FROM sweep WHERE id = ?", sweep);
   if (!head.step()) throw no_sweep(from.path(), sweep);
   const std::string uuid = head.text(0);
   if (Query known(to, "SELECT id FROM sweep WHERE uuid = ?", uuid); known.step())
     return std::nullopt;
 
   const SweepReport report = read_sweep(from, sweep);
-  StoredCases stored{report.name, report.command, report.environment,
-                     stored_json(head.text(3)).get<std::map<std::string, std::string>>(),
-                     planned_cases(from, sweep)};
+  StoredCases stored = read_stored_cases(from, sweep);
+  stored.environment = report.environment;
   // In the other store, no process runs it.
-  const std::string state = head.text(5) == "running" ? "interrupted" : head.text(5);
-  stored.positions = read_stored_cases(from, sweep).positions;
+  const std::string state = head.text(4) == "running" ? "interrupted" : head.text(4);
   const int64_t id = insert_sweep(to, stored, state, uuid);
   for (const Environment& machine : report.machines) add_machine(to, id, machine);
   Query(to, "UPDATE sweep SET started = ?, finished = ?, changes = ?, owner = NULL WHERE id = ?",
         head.text(1), head.at(2).isNull() ? std::nullopt : std::optional<std::string>(head.text(2)),
-        head.text(4), id)
+        head.text(3), id)
       .run();
   Query positions(from, "SELECT position, state FROM \"case\" WHERE sweep = ? ORDER BY position",
                   sweep);

@@ -84,6 +84,21 @@ void expect_mine(Connection& connection, int64_t sweep) {
                 1);
 }
 
+std::vector<CaseKey> planned_cases(Connection& connection, int64_t sweep) {
+  std::vector<CaseKey> cases;
+  Query query(connection,
+              fmt::format("SELECT target, shape, dtype, device, mode, phase, n, strategies, "
+                          "iif(settings ->> '$.\"{}\"' = 'on', machine, '') FROM \"case\" JOIN "
+                          "sweep ON sweep.id = sweep WHERE sweep = ? ORDER BY position",
+                          kEachSetting),
+              sweep);
+  while (query.step())
+    cases.push_back({query.text(0), query.text(1), query.text(2), query.text(3), query.text(4),
+                     query.text(5), query.integer(6),
+                     stored_json(query.text(7)).get<std::vector<std::string>>(), query.text(8)});
+  return cases;
+}
+
 std::map<std::string, int64_t> count_trials(Connection& connection, int64_t sweep) {
   std::map<std::string, int64_t> counts;
   Query query(connection,
@@ -117,21 +132,6 @@ void append_changes(Connection& connection, int64_t sweep,
 
 std::string shown_state(const std::string& state, const std::string& owner) {
   return state == "running" && !runs(owner) ? "interrupted" : state;
-}
-
-std::vector<CaseKey> planned_cases(Connection& connection, int64_t sweep) {
-  std::vector<CaseKey> cases;
-  Query query(connection,
-              fmt::format("SELECT target, shape, dtype, device, mode, phase, n, strategies, "
-                          "iif(settings ->> '$.\"{}\"' = 'on', machine, '') FROM \"case\" JOIN "
-                          "sweep ON sweep.id = sweep WHERE sweep = ? ORDER BY position",
-                          kEachSetting),
-              sweep);
-  while (query.step())
-    cases.push_back({query.text(0), query.text(1), query.text(2), query.text(3), query.text(4),
-                     query.text(5), query.integer(6),
-                     stored_json(query.text(7)).get<std::vector<std::string>>(), query.text(8)});
-  return cases;
 }
 
 StoredCases read_stored_cases(Connection& connection, int64_t sweep) {

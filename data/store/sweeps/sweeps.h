@@ -13,7 +13,6 @@ std::string shown_state(const std::string& state, const std::string& owner);
 int64_t insert_sweep(Connection& connection, const StoredCases& stored, const std::string& state,
                      const std::string& uuid);
 int64_t resume_sweep(Connection& connection, const StoredCases& stored, bool again_disturbed);
-std::vector<CaseKey> planned_cases(Connection& connection, int64_t sweep);
 StoredCases read_stored_cases(Connection& connection, int64_t sweep);
 
 std::vector<int64_t> missing_cases(Connection& connection, int64_t sweep);
