@@ -96,26 +96,18 @@ const Layout kRunModel("run_model", {"run"}, all_fields<ModelReport>, More::all)
 namespace {
 
 void bind_json(Query& query, const Json& value) {
-  switch (value.type()) {
-    case Json::value_t::string:
-      query.bind(value.get_ref<const std::string&>());
-      break;
-    case Json::value_t::boolean:
-      query.bind(value.get<bool>());
-      break;
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
-      query.bind(value.get<int64_t>());
-      break;
-    case Json::value_t::number_float:
-      query.bind(value.get<double>());
-      break;
-    case Json::value_t::null:
-      query.bind(std::nullopt);
-      break;
-    default:
-      query.bind(value.dump());
-  }
+  if (value.is_null())
+    query.bind(std::nullopt);
+  else if (value.is_string())
+    query.bind(value.get_ref<const std::string&>());
+  else if (value.is_boolean())
+    query.bind(value.get<bool>());
+  else if (value.is_number_integer())
+    query.bind(value.get<int64_t>());
+  else if (value.is_number_float())
+    query.bind(value.get<double>());
+  else
+    query.bind(value.dump());
 }
 
 Json column_json(const SQLite::Column& column, bool boolean) {
