@@ -15,11 +15,7 @@ namespace {
 
 /// A cell without the mean of the middle half, which has its own column.
 TableCell spread_cell(const std::optional<Spread>& spread) {
-  if (!spread) return {"", std::nullopt};
-  if (spread->n == 1) return {fmt::format("{:.4g}", spread->mean), spread->mean};
-  return {fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}]", spread->mean, spread->sd, spread->low,
-                      spread->high),
-          spread->mean};
+  return spread ? TableCell{spread_text(spread, false), spread->mean} : TableCell{};
 }
 
 TableCell number_cell(double value) { return {fmt::format("{:.4g}", value), value}; }

@@ -16,10 +16,6 @@ namespace {
 
 constexpr int kResamples = 2000;
 
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
-}
-
 double hyperparameter(const ModelReport& model, const std::string& key) {
   const auto it = model.hyperparameters.find(key);
   if (it != model.hyperparameters.end()) return it->second;
@@ -113,11 +109,11 @@ std::string statuses_text(const RunReport& run) {
   return text;
 }
 
-std::string spread_text(const std::optional<Spread>& s) {
+std::string spread_text(const std::optional<Spread>& s, bool middle_half) {
   if (!s) return "-";
   if (s->n == 1) return fmt::format("{:.4g}", s->mean);
-  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}], middle half {:.4g}", s->mean, s->sd, s->low,
-                     s->high, s->iqm);
+  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}]", s->mean, s->sd, s->low, s->high) +
+         (middle_half ? fmt::format(", middle half {:.4g}", s->iqm) : "");
 }
 
 std::optional<Spread> spread_of(std::vector<double> values) {
@@ -127,7 +123,7 @@ std::optional<Spread> spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   Spread s;
   s.n = static_cast<int64_t>(values.size());
-  s.mean = mean_of(values);
+  s.mean = std::accumulate(values.begin(), values.end(), 0.0) / double(s.n);
   double squares = 0;
   for (const double v : values) squares += (v - s.mean) * (v - s.mean);
   s.sd = s.n > 1 ? std::sqrt(squares / double(s.n - 1)) : 0;

@@ -19,7 +19,7 @@ struct Spread {
 /// nullopt if there are no numbers.
 std::optional<Spread> spread_of(std::vector<double> values);
 /// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or just the number if there is one; "-" for none.
-std::string spread_text(const std::optional<Spread>& spread);
+std::string spread_text(const std::optional<Spread>& spread, bool middle_half = true);
 
 /// A value if it is finite, else nullopt, from a map such as a model's values of metrics.
 std::optional<double> number_at(const std::map<std::string, double>& values,
