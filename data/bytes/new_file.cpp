@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "data/bytes/descriptor.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -28,12 +29,6 @@ bool is_special(const std::string& path) {
          (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
 }
 
-[[noreturn]] void refuse(const std::string& path, int why) {
-  throw Error(fmt::format("[{}] writing: got {}, expected a place to write; try another path",
-                          printable(path), std::strerror(why)),
-              1);
-}
-
 std::string folder_of(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
   return parent.empty() ? "." : parent.string();
@@ -41,10 +36,8 @@ std::string folder_of(const std::string& path) {
 
 /// Flushes a folder, so that names in it survive a power failure.
 void sync_folder(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // the folder may be writable but not readable
-  ::fsync(fd);
-  ::close(fd);
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.open()) ::fsync(opened.get());  // it may be writable but not readable
 }
 
 class DiskFile final : public NewFile {
@@ -56,7 +49,7 @@ class DiskFile final : public NewFile {
       fd_ = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
       if (fd_ < 0) make_named();  // the file system has no files without a name
     }
-    if (fd_ < 0) refuse(path, errno);
+    if (fd_ < 0) refuse_writing(path, errno);
   }
   ~DiskFile() override {
     if (!part_.empty()) ::unlink(part_.c_str());
@@ -67,11 +60,11 @@ class DiskFile final : public NewFile {
 
   void commit() override {
     if (special_) return;
-    if (::fsync(fd_)) refuse(path_, errno);
+    if (::fsync(fd_)) refuse_writing(path_, errno);
     if (part_.empty()) {
       if (link_to(path_)) return sync_folder(folder_of(path_));
       if (errno == EEXIST) link_fresh();
-      if (part_.empty()) refuse(path_, errno);
+      if (part_.empty()) refuse_writing(path_, errno);
     }
     give_name(part_, path_);
     part_.clear();
@@ -113,15 +106,21 @@ std::unique_ptr<Places>& current() {
 
 }  // namespace
 
+void refuse_writing(const std::string& path, int why) {
+  throw Error(fmt::format("[{}] writing: got {}, expected a place to write; try another path",
+                          printable(path), std::strerror(why)),
+              1);
+}
+
 std::string fresh_name(const std::string& path) {
   uint64_t random = 0;
-  if (getrandom(&random, sizeof random, 0) != sizeof random) refuse(path, errno);
+  if (getrandom(&random, sizeof random, 0) != sizeof random) refuse_writing(path, errno);
   const std::string name = fs::path(path).filename().string().substr(0, 200);
   return (fs::path(folder_of(path)) / fmt::format(".{}.{:016x}", name, random)).string();
 }
 
 void give_name(const std::string& part, const std::string& path) {
-  if (::rename(part.c_str(), path.c_str())) refuse(path, errno);
+  if (::rename(part.c_str(), path.c_str())) refuse_writing(path, errno);
   sync_folder(folder_of(path));
 }
 
@@ -130,20 +129,16 @@ std::unique_ptr<NewFile> Places::file(const std::string& path) {
 }
 
 void Places::append(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-  if (fd < 0) refuse(path, errno);
+  const Descriptor opened(
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+  if (!opened.open()) refuse_writing(path, errno);
   size_t done = 0;
   while (done < text.size()) {
-    const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
+    const ssize_t put = ::write(opened.get(), text.data() + done, text.size() - done);
     if (put < 0 && errno == EINTR) continue;
-    const int why = errno;
-    if (put <= 0) {
-      ::close(fd);
-      refuse(path, why);
-    }
+    if (put <= 0) refuse_writing(path, errno);
     done += static_cast<size_t>(put);
   }
-  ::close(fd);
 }
 
 void Places::remove(const std::string& path) {

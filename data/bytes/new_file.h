@@ -20,6 +20,8 @@ class NewFile {
   virtual void commit() = 0;
 };
 
+/// Throws the Error (exit code 1) that a file cannot be written; `why` is an errno.
+[[noreturn]] void refuse_writing(const std::string& path, int why);
 /// A new, unpredictable name in the folder of `path` for a temporary file. Throws Error (exit code
 /// 1).
 std::string fresh_name(const std::string& path);

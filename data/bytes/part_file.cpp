@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "data/text.h"
@@ -29,10 +28,7 @@ void PartFile::write(const void* data, size_t size) {
 void PartFile::commit() {
   if (file_ && std::fclose(file_) && !error_) error_ = errno;
   file_ = nullptr;
-  if (error_)
-    throw Error(fmt::format("[{}] writing: got {}, expected a place to write; try another path",
-                            printable(path_), std::strerror(error_)),
-                1);
+  if (error_) refuse_writing(path_, error_);
   made_->commit();
 }
 
