@@ -11,24 +11,18 @@ namespace {
 
 using K = Argument::Kind;
 
+/// `kind`: integer, real or boolean.
 std::optional<c10::IValue> number(const Item& item, K kind, c10::TypeKind type) {
-  switch (type) {
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType:
-      if (kind == K::integer || kind == K::boolean) return c10::IValue(item.integer);
-      return std::nullopt;
-    case c10::TypeKind::FloatType:
-      if (kind == K::real) return c10::IValue(item.real);
-      if (kind == K::integer) return c10::IValue(static_cast<double>(item.integer));
-      return std::nullopt;
-    case c10::TypeKind::BoolType:
-      if (kind == K::boolean || kind == K::integer) return c10::IValue(item.integer != 0);
-      return std::nullopt;
-    case c10::TypeKind::NumberType:
-      return number_value(item, kind);
-    default:
-      return std::nullopt;
+  if (type == c10::TypeKind::NumberType) return number_value(item, kind);
+  if (type == c10::TypeKind::FloatType) {
+    if (kind == K::boolean) return std::nullopt;
+    return c10::IValue(kind == K::real ? item.real : static_cast<double>(item.integer));
   }
+  if (kind == K::real) return std::nullopt;
+  if (type == c10::TypeKind::BoolType) return c10::IValue(item.integer != 0);
+  if (type == c10::TypeKind::IntType || type == c10::TypeKind::SymIntType)
+    return c10::IValue(item.integer);
+  return std::nullopt;
 }
 
 std::optional<c10::IValue> number_list(const Argument& a, c10::TypeKind element,
@@ -41,23 +35,18 @@ std::optional<c10::IValue> number_list(const Argument& a, c10::TypeKind element,
   }
   // As in PyTorch, one number may be given for a list of fixed length.
   if (!a.list && length) values.resize(static_cast<size_t>(*length), values.front());
+  const auto of = [&](auto list, auto value_of) {
+    for (const c10::IValue& v : values) list.push_back(value_of(v));
+    return c10::IValue(std::move(list));
+  };
   switch (element) {
     case c10::TypeKind::IntType:
-    case c10::TypeKind::SymIntType: {
-      std::vector<int64_t> list;
-      for (const auto& v : values) list.push_back(v.toInt());
-      return c10::IValue(list);
-    }
-    case c10::TypeKind::FloatType: {
-      std::vector<double> list;
-      for (const auto& v : values) list.push_back(v.toDouble());
-      return c10::IValue(list);
-    }
-    case c10::TypeKind::BoolType: {
-      c10::List<bool> list;
-      for (const auto& v : values) list.push_back(v.toBool());
-      return c10::IValue(list);
-    }
+    case c10::TypeKind::SymIntType:
+      return of(std::vector<int64_t>(), [](const c10::IValue& v) { return v.toInt(); });
+    case c10::TypeKind::FloatType:
+      return of(std::vector<double>(), [](const c10::IValue& v) { return v.toDouble(); });
+    case c10::TypeKind::BoolType:
+      return of(c10::List<bool>(), [](const c10::IValue& v) { return v.toBool(); });
     default:
       return std::nullopt;
   }
