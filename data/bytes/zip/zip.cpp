@@ -253,8 +253,7 @@ Index parse(std::string_view archive, const std::string& file, Compressed compre
            fmt::format("{} bytes more", directory.end - std::min(place, directory.end)),
            fmt::format("{} records to fill it", directory.count));
 
-  std::sort(records.begin(), records.end(),
-            [](const Record& a, const Record& b) { return a.header < b.header; });
+  std::ranges::sort(records, {}, &Record::header);
   uint64_t at = 0;
   Index index;
   for (Record& record : records) {

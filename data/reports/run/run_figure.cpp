@@ -143,8 +143,7 @@ void label_best(const Runs& runs, CurvesFigure* figure) {
     const bool more = run.more_is_better && compared_metric(run) == run.monitor;
     if (best) order.emplace_back(more ? -best->value : best->value, i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(order, {}, &std::pair<double, size_t>::first);
   for (size_t k = 0; k < std::min(kLabelled, order.size()); ++k)
     figure->labelled.push_back(order[k].second);
 }

@@ -117,8 +117,7 @@ std::string spread_text(const std::optional<Spread>& s, bool middle_half) {
 }
 
 std::optional<Spread> spread_of(std::vector<double> values) {
-  values.erase(std::remove_if(values.begin(), values.end(), [](double v) { return std::isnan(v); }),
-               values.end());
+  std::erase_if(values, [](double v) { return std::isnan(v); });
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
   Spread s;

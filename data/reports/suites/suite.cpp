@@ -83,8 +83,7 @@ Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
       p.about = fmt::format("{} at {}", form, short_number(p.n));
       curve.points.push_back(p);
     }
-    std::sort(curve.points.begin(), curve.points.end(),
-              [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
+    std::ranges::sort(curve.points, {}, &CurvePoint::n);
     figure.curves.push_back(std::move(curve));
   }
   return figure;

@@ -47,8 +47,7 @@ Figure figure_of_sizes(const std::vector<SuiteRow>& rows, const std::string& pha
   }
   for (auto& [context, curve] : curves) {
     curve.style = static_cast<int>(figure.curves.size());
-    std::sort(curve.points.begin(), curve.points.end(),
-              [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
+    std::ranges::sort(curve.points, {}, &CurvePoint::n);
     figure.curves.push_back(std::move(curve));
   }
   return figure;

@@ -219,22 +219,16 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
       if (const auto at = static_cast<double>(place_of(c, options.axis));
           t.correctness && seen.insert(at).second)
         figure.allowances.push_back({at, allowed(*t.correctness), t.correctness->eager_max_rel});
-  std::sort(figure.allowances.begin(), figure.allowances.end(),
-            [](const Allowance& a, const Allowance& b) { return a.n < b.n; });
+  std::ranges::sort(figure.allowances, {}, &Allowance::n);
   for (Curve& curve : figure.curves) {
-    std::stable_sort(curve.points.begin(), curve.points.end(),
-                     [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
-    const auto unsupported = [](const CurvePoint& p) { return !p.value && !p.error; };
+    std::ranges::stable_sort(curve.points, {}, &CurvePoint::n);
     if (modes.size() > 1) curve.name += " · " + curve.group;
     if (curve.chosen) curve.name += " *";
-    if (std::all_of(curve.points.begin(), curve.points.end(), unsupported) &&
-        std::none_of(curve.points.begin(), curve.points.end(),
-                     [](const CurvePoint& p) { return p.incorrect; }))
-      curve.points.clear();  // the notes say why
   }
-  figure.curves.erase(std::remove_if(figure.curves.begin(), figure.curves.end(),
-                                     [](const Curve& c) { return c.points.empty(); }),
-                      figure.curves.end());
+  std::erase_if(figure.curves, [](const Curve& c) {  // the notes say why
+    return std::all_of(c.points.begin(), c.points.end(),
+                       [](const CurvePoint& p) { return !p.value && !p.error && !p.incorrect; });
+  });
   if (options.published && along_n && options.measure == Measure::speedup)
     figure.published = published_line(first.target);
   if (figure.published) figure.published->comparable = first.device == "cuda";

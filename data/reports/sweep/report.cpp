@@ -149,8 +149,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   std::vector<Crossover> found;
   for (const Key& key : order) {
     auto& points = curves[key];
-    std::sort(points.begin(), points.end(),
-              [](const VerdictAt& a, const VerdictAt& b) { return a.n < b.n; });
+    std::ranges::sort(points, {}, &VerdictAt::n);
     Crossover c;
     std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy, c.machine) = key;
     for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;

@@ -136,8 +136,7 @@ void place_machines(std::vector<StoredPart>* parts) {
 
 /// Refuses a part that comes twice or is missing.
 void expect_all(std::vector<StoredPart>* parts) {
-  std::sort(parts->begin(), parts->end(),
-            [](const StoredPart& a, const StoredPart& b) { return a.part.number < b.part.number; });
+  std::ranges::sort(*parts, {}, [](const StoredPart& p) { return p.part.number; });
   for (size_t i = 1; i < parts->size(); ++i) {
     const StoredPart &a = (*parts)[i - 1], &b = (*parts)[i];
     if (a.part.number != b.part.number) continue;

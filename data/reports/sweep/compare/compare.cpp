@@ -282,10 +282,7 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
     if (!trial.why_unclear.empty()) trial.verdict = "UNCLEAR";
     out.trials.push_back(std::move(trial));
   }
-  std::stable_sort(out.trials.begin(), out.trials.end(),
-                   [](const ComparedTrial& a, const ComparedTrial& b) {
-                     return a.change.value < b.change.value;
-                   });
+  std::ranges::stable_sort(out.trials, {}, [](const auto& each) { return each.change.value; });
   return out;
 }
 
