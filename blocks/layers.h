@@ -35,11 +35,7 @@ struct Layers {
     tensors.push_back(parameter(name + ".weight", std::move(sizes), std::sqrt(2.0 / fan_in)));
   }
   Network network(std::string name, std::function<Tensors(const Tensors&)> forward) const {
-    Network net;
-    net.name = std::move(name);
-    net.tensors = tensors;
-    net.forward = std::move(forward);
-    return as_function(net);
+    return {.name = std::move(name), .tensors = tensors, .forward = std::move(forward)};
   }
 };
 

@@ -26,27 +26,27 @@ class Derivative;
 
 /// One architecture: the tensors of a model and its forward pass. `forward` gets all tensors in the
 /// order of `tensors` and is recorded; `instantiate` makes the model as users run it (a TorchScript
-/// module with its own weights, a C++ function), for baselines.
+/// module with its own weights), for baselines. Empty: a C++ function, `bind`.
 struct Network {
   std::string name;
   std::vector<TensorSpec> tensors;
   std::function<Tensors(const Tensors& bound)> forward;
-  std::function<Model(const Tensors& weights)> instantiate;
-  bool random = false;             // draws random numbers: checked by statistics, not by value
-  bool training = false;           // updates buffers
-  std::vector<std::string> notes;  // messages for the user, e.g. tied weights found
+  std::function<Model(const Tensors& weights)> instantiate = {};
+  bool random = false;                  // draws random numbers: checked by statistics, not by value
+  bool training = false;                // updates buffers
+  std::vector<std::string> notes = {};  // messages for the user, e.g. tied weights found
   /// Other names of tied weights: a name in checkpoints to the name in `tensors`.
-  std::map<std::string, std::string> aliases;
+  std::map<std::string, std::string> aliases = {};
   /// One model's weights (in the order of `indices(false)`) as its file holds them; may be empty.
-  Tensors initial;
+  Tensors initial = {};
   /// Set if `forward` differentiates another network's forward pass; then the gradients are made
   /// wide by differentiating its wide forward pass (engine/widen/derivative.h).
-  std::shared_ptr<const Derivative> derivative;
+  std::shared_ptr<const Derivative> derivative = nullptr;
 
   std::vector<size_t> indices(bool inputs) const;  // of inputs, or else of weights
 };
 
-/// `forward` with the weights bound: the instantiate of networks that are C++ functions.
+/// `forward` with the weights bound.
 Model bind(const Network& network, const Tensors& weights);
 
 /// N models' tensors: for every entry of `network.tensors` one tensor `[N, ...]`, or without N if

@@ -19,13 +19,11 @@ Network network(const Shape& shape) {
   const int64_t oh = shape.get("oh", 1), ow = shape.get("ow", oh);
   if (oh < 1) fail("[adaptiveavgpool2d] oh: got {}, expected at least 1; try oh=1", oh);
   if (ow < 1) fail("[adaptiveavgpool2d] ow: got {}, expected at least 1; try ow=1", ow);
-  Network net;
-  net.name = "adaptiveavgpool2d";
-  net.tensors = {input("x", {shape["B"], shape["C"], shape["H"], shape["W"]})};
-  net.forward = [oh, ow](const Tensors& t) {
-    return Tensors{at::adaptive_avg_pool2d(t[0], {oh, ow})};
-  };
-  return as_function(net);
+  return {.name = "adaptiveavgpool2d",
+          .tensors = {input("x", {shape["B"], shape["C"], shape["H"], shape["W"]})},
+          .forward = [oh, ow](const Tensors& t) {
+            return Tensors{at::adaptive_avg_pool2d(t[0], {oh, ow})};
+          }};
 }
 
 // ------------------------------------------------------------------------------------ claims

@@ -44,7 +44,7 @@ Network network(const Shape& shape) {
                 : at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, causal);
     return Tensors{at::linear(a.transpose(1, 2).reshape({b, len, dim}), t[3], t[4])};
   };
-  return as_function(net);
+  return net;
 }
 
 // ------------------------------------------------------------------------------------ claims

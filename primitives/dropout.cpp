@@ -23,12 +23,10 @@ Network network(const Shape& shape) {
   if (percent < 0 || percent > 100)
     fail("[dropout] percent: got {}, expected 0 to 100; try percent=50", percent);
   const double p = double(percent) / 100;
-  Network net;
-  net.name = "dropout";
-  net.tensors = {input("x", {shape["B"], shape["T"], shape["C"]})};
-  net.forward = [p](const Tensors& t) { return Tensors{at::dropout(t[0], p, true)}; };
-  net.random = p > 0 && p < 1;
-  return as_function(net);
+  return {.name = "dropout",
+          .tensors = {input("x", {shape["B"], shape["T"], shape["C"]})},
+          .forward = [p](const Tensors& t) { return Tensors{at::dropout(t[0], p, true)}; },
+          .random = p > 0 && p < 1};
 }
 
 // ------------------------------------------------------------------------------------ claims

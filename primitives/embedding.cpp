@@ -24,12 +24,12 @@ Network network(const Shape& shape) {
   const int64_t v = shape["V"], d = shape["D"], padding = shape.get("padding_idx", -1);
   if (padding >= v)
     fail("[embedding] padding_idx: got {}, expected less than V={}; try padding_idx=0", padding, v);
-  Network net;
-  net.name = "embedding";
-  net.tensors = {input("ids", {shape["B"], shape["T"]}, Fill::integers, double(v)),
-                 parameter("weight", {v, d}, 1.0)};
-  net.forward = [padding](const Tensors& t) { return Tensors{at::embedding(t[1], t[0], padding)}; };
-  return as_function(net);
+  return {.name = "embedding",
+          .tensors = {input("ids", {shape["B"], shape["T"]}, Fill::integers, double(v)),
+                      parameter("weight", {v, d}, 1.0)},
+          .forward = [padding](const Tensors& t) {
+            return Tensors{at::embedding(t[1], t[0], padding)};
+          }};
 }
 
 // ------------------------------------------------------------------------------------ claims

@@ -28,12 +28,10 @@ Network network(const Shape& shape) {
   const int64_t in = shape["D"], out = shape.get("O", in);
   Sizes x{shape["B"], in};
   if (shape.has("T")) x.insert(x.begin() + 1, shape["T"]);
-  Network net;
-  net.name = "linear";
-  net.tensors = {input("x", x), parameter("weight", {out, in}, 1.0 / std::sqrt(double(in))),
-                 parameter("bias", {out})};
-  net.forward = [](const Tensors& t) { return Tensors{at::linear(t[0], t[1], t[2])}; };
-  return as_function(net);
+  return {.name = "linear",
+          .tensors = {input("x", x), parameter("weight", {out, in}, 1.0 / std::sqrt(double(in))),
+                      parameter("bias", {out})},
+          .forward = [](const Tensors& t) { return Tensors{at::linear(t[0], t[1], t[2])}; }};
 }
 
 // ------------------------------------------------------------------------------------ claims

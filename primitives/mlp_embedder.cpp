@@ -13,17 +13,15 @@ Network network(const Shape& shape) {
   at_least_where_given("mlp_embedder", shape, {"O"}, 1);
   const int64_t d = shape["D"], hidden = shape.get("H", 4 * d), out = shape.get("O", d);
   if (hidden < 1) fail("[mlp_embedder] H: got {}, expected at least 1; try H={}", hidden, 4 * d);
-  Network net;
-  net.name = "mlp_embedder";
-  net.tensors = {input("x", {shape["B"], d}),
-                 parameter("in_layer.weight", {hidden, d}, 1.0 / std::sqrt(double(d))),
-                 parameter("in_layer.bias", {hidden}),
-                 parameter("out_layer.weight", {out, hidden}, 1.0 / std::sqrt(double(hidden))),
-                 parameter("out_layer.bias", {out})};
-  net.forward = [](const Tensors& t) {
-    return Tensors{at::linear(at::silu(at::linear(t[0], t[1], t[2])), t[3], t[4])};
-  };
-  return as_function(net);
+  return {.name = "mlp_embedder",
+          .tensors = {input("x", {shape["B"], d}),
+                      parameter("in_layer.weight", {hidden, d}, 1.0 / std::sqrt(double(d))),
+                      parameter("in_layer.bias", {hidden}),
+                      parameter("out_layer.weight", {out, hidden}, 1.0 / std::sqrt(double(hidden))),
+                      parameter("out_layer.bias", {out})},
+          .forward = [](const Tensors& t) {
+            return Tensors{at::linear(at::silu(at::linear(t[0], t[1], t[2])), t[3], t[4])};
+          }};
 }
 
 Target target() {

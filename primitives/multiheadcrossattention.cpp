@@ -31,7 +31,7 @@ Network network(const Shape& shape) {
                                                       pair[0], pair[1]);
     return Tensors{at::linear(a.transpose(1, 2).reshape({b, from, d}), t[4], t[5])};
   };
-  return as_function(net);
+  return net;
 }
 
 Target target() {

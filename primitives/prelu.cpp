@@ -21,12 +21,10 @@ Network network(const Shape& shape) {
   const int64_t c = shape["C"], slopes = shape.get("slopes", c);
   if (slopes != 1 && slopes != c)
     fail("[prelu] slopes: got {}, expected 1 or C={}; try slopes=1", slopes, c);
-  Network net;
-  net.name = "prelu";
-  net.tensors = {input("x", {shape["B"], c, shape["H"], shape["W"]}),
-                 parameter("weight", {slopes}, 0.25)};
-  net.forward = [](const Tensors& t) { return Tensors{at::prelu(t[0], t[1])}; };
-  return as_function(net);
+  return {.name = "prelu",
+          .tensors = {input("x", {shape["B"], c, shape["H"], shape["W"]}),
+                      parameter("weight", {slopes}, 0.25)},
+          .forward = [](const Tensors& t) { return Tensors{at::prelu(t[0], t[1])}; }};
 }
 
 // ------------------------------------------------------------------------------------ claims

@@ -60,10 +60,6 @@ NetworkSource network_source(const Module& module, const std::vector<TensorSpec>
       return outputs;
     };
     network.instantiate = module.instantiate;
-    if (!network.instantiate) {
-      const Network self = network;
-      network.instantiate = [self](const Tensors& weights) { return bind(self, weights); };
-    }
     return network;
   };
 }

@@ -8,13 +8,6 @@ namespace wide {
 
 /// Helpers that many files of primitives and blocks use.
 
-/// `network` with an `instantiate` that calls its forward with fixed weights.
-inline Network as_function(Network network) {
-  const Network self = network;
-  network.instantiate = [self](const Tensors& weights) { return bind(self, weights); };
-  return network;
-}
-
 inline TensorSpec input(std::string name, Sizes sizes, Fill fill = Fill::normal,
                         double scale = 1.0) {
   const auto dtype = fill == Fill::integers ? at::kLong : at::kFloat;

@@ -425,7 +425,7 @@ inline Network network(const Layer& layer, const Shape& shape) {
   net.forward = [o](const Tensors& t) {
     return Tensors{forward(o, t[0], t[1], o.biases ? t[2] : Tensor())};
   };
-  return as_function(net);
+  return net;
 }
 
 inline double flops(const Layer& layer, const Shape& shape) {

@@ -35,7 +35,7 @@ Network network(const Shape& shape) {
     const Tensor normalized = at::layer_norm(t[0], {d}, {}, {}, 1e-6);
     return Tensors{normalized * (1 + over_time(parts[1])) + over_time(parts[0]), parts[2]};
   };
-  return as_function(net);
+  return net;
 }
 
 // ------------------------------------------------------------------------------------ claims

@@ -52,7 +52,7 @@ inline Network network(const std::string& name, const std::vector<const char*>& 
     const Tensor weight = next(affine), bias = next(affine), mean = next(track), var = next(track);
     return Tensors{at::batch_norm(t[0], weight, bias, mean, var, from_batch, momentum, 1e-5, true)};
   };
-  return as_function(net);
+  return net;
 }
 
 // ------------------------------------------------------------------------------------ claims

@@ -18,14 +18,12 @@ struct GroupNormConfig {
 Network network(const Shape& shape) {
   divides("groupnorm", shape, "C", "groups");
   const int64_t c = shape["C"], groups = shape["groups"];
-  Network net;
-  net.name = "groupnorm";
-  net.tensors = {input("x", {shape["B"], c, shape["H"], shape["W"]}),
-                 parameter("weight", {c}, 1.0, Fill::near_one), parameter("bias", {c})};
-  net.forward = [groups](const Tensors& t) {
-    return Tensors{at::group_norm(t[0], groups, t[1], t[2], 1e-5, true)};
-  };
-  return as_function(net);
+  return {.name = "groupnorm",
+          .tensors = {input("x", {shape["B"], c, shape["H"], shape["W"]}),
+                      parameter("weight", {c}, 1.0, Fill::near_one), parameter("bias", {c})},
+          .forward = [groups](const Tensors& t) {
+            return Tensors{at::group_norm(t[0], groups, t[1], t[2], 1e-5, true)};
+          }};
 }
 
 // ------------------------------------------------------------------------------------ claims

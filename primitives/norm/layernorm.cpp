@@ -23,14 +23,12 @@ struct LayerNormConfig {
 
 Network network(const Shape& shape) {
   const int64_t d = shape["D"];
-  Network net;
-  net.name = "layernorm";
-  net.tensors = {input("x", {shape["B"], shape["T"], d}),
-                 parameter("weight", {d}, 1.0, Fill::near_one), parameter("bias", {d})};
-  net.forward = [d](const Tensors& t) {
-    return Tensors{at::layer_norm(t[0], {d}, t[1], t[2], 1e-5)};
-  };
-  return as_function(net);
+  return {.name = "layernorm",
+          .tensors = {input("x", {shape["B"], shape["T"], d}),
+                      parameter("weight", {d}, 1.0, Fill::near_one), parameter("bias", {d})},
+          .forward = [d](const Tensors& t) {
+            return Tensors{at::layer_norm(t[0], {d}, t[1], t[2], 1e-5)};
+          }};
 }
 
 // ------------------------------------------------------------------------------------ claims

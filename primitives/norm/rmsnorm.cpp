@@ -37,7 +37,7 @@ Network network(const Shape& shape) {
     const Tensor y = x * at::rsqrt(x.pow(2).mean({-1}, true) + 1e-5);
     return Tensors{weight ? *weight * y : y};
   };
-  return as_function(net);
+  return net;
 }
 
 // ------------------------------------------------------------------------------------ claims

@@ -210,7 +210,7 @@ inline Network network(const std::string& name, const Shape& shape, int64_t gate
     if (c.cell == "rnn_relu") return call([](auto&&... a) { return at::rnn_relu(a...); });
     return call([](auto&&... a) { return at::rnn_tanh(a...); });
   };
-  return as_function(net);
+  return net;
 }
 
 inline double flops(const Shape& s, int64_t gates) {

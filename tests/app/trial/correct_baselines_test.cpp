@@ -17,11 +17,8 @@ TEST(CorrectBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
   network.name = "doubled";
   network.tensors = {input("x", {3, 4}), parameter("weight", {2, 4})};
   network.forward = [](const Tensors& t) -> Tensors { return {at::linear(t[0], t[1])}; };
-  network = as_function(network);
   const Network honest = network;
-  network.instantiate = [honest](const Tensors& weights) {
-    return honest.instantiate({weights[0] * 2});
-  };
+  network.instantiate = [honest](const Tensors& weights) { return bind(honest, {weights[0] * 2}); };
   const Ensemble ensemble = generate(network, 3, at::kFloat, c10::kCPU, 5);
   const Tensors first = ensemble.model(0);
   const Program single = record(
