@@ -13,30 +13,12 @@ namespace wide {
 namespace {
 
 const char* short_dtype(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return "f32";
-    case at::kDouble:
-      return "f64";
-    case at::kHalf:
-      return "f16";
-    case at::kBFloat16:
-      return "bf16";
-    case at::kLong:
-      return "i64";
-    case at::kInt:
-      return "i32";
-    case at::kShort:
-      return "i16";
-    case at::kChar:
-      return "i8";
-    case at::kByte:
-      return "u8";
-    case at::kBool:
-      return "bool";
-    default:
-      return c10::toString(type);
-  }
+  static const std::map<at::ScalarType, const char*> names{
+      {at::kFloat, "f32"}, {at::kDouble, "f64"}, {at::kHalf, "f16"},  {at::kBFloat16, "bf16"},
+      {at::kLong, "i64"},  {at::kInt, "i32"},    {at::kShort, "i16"}, {at::kChar, "i8"},
+      {at::kByte, "u8"},   {at::kBool, "bool"}};
+  const auto found = names.find(type);
+  return found == names.end() ? c10::toString(type) : found->second;
 }
 
 std::string constant_text(const IValue& v) {
@@ -72,19 +54,8 @@ std::string origin_text(const Origin& o) {
 }  // namespace
 
 const char* to_string(Role role) {
-  switch (role) {
-    case Role::input:
-      return "input";
-    case Role::parameter:
-      return "parameter";
-    case Role::buffer:
-      return "buffer";
-    case Role::constant:
-      return "constant";
-    case Role::intermediate:
-      return "intermediate";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"input", "parameter", "buffer", "constant", "intermediate"};
+  return kNames[static_cast<size_t>(role)];
 }
 
 int64_t Value::numel() const {

@@ -5,17 +5,8 @@
 namespace wide {
 
 const char* to_string(Mode mode) {
-  switch (mode) {
-    case Mode::eager:
-      return "eager";
-    case Mode::default_:
-      return "default";
-    case Mode::reduce_overhead:
-      return "reduce-overhead";
-    case Mode::max_autotune:
-      return "max-autotune";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"eager", "default", "reduce-overhead", "max-autotune"};
+  return kNames[static_cast<size_t>(mode)];
 }
 
 Mode parse_mode(const std::string& name) {

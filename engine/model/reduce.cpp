@@ -105,17 +105,8 @@ Tensor certain(const Tensor& expected, double margin) {
 }  // namespace
 
 const char* to_string(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::none:
-      return "none";
-    case Reduce::mean:
-      return "mean";
-    case Reduce::std:
-      return "std";
-    case Reduce::vote:
-      return "vote";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"none", "mean", "std", "vote"};
+  return kNames[static_cast<size_t>(reduce)];
 }
 
 Reduce parse_reduce(const std::string& name) {

@@ -19,15 +19,8 @@ bool exists(const std::string& name) {
 }  // namespace
 
 const char* to_string(Stage stage) {
-  switch (stage) {
-    case Stage::widening:
-      return "while widening";
-    case Stage::program:
-      return "on the program";
-    case Stage::lowering:
-      return "in lowering";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"while widening", "on the program", "in lowering"};
+  return kNames[static_cast<size_t>(stage)];
 }
 
 bool add_pass(Pass pass) {

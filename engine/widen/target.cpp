@@ -19,15 +19,8 @@ std::deque<Target>& all() {
 }  // namespace
 
 const char* to_string(Kind kind) {
-  switch (kind) {
-    case Kind::primitive:
-      return "primitive";
-    case Kind::block:
-      return "block";
-    case Kind::model:
-      return "model";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"primitive", "block", "model"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Shape::Shape(const char* text) {

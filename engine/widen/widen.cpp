@@ -19,17 +19,8 @@ namespace wide {
 namespace ft = at::functorch;
 
 const char* to_string(Way way) {
-  switch (way) {
-    case Way::strategy:
-      return "strategy";
-    case Way::vmap:
-      return "vmap";
-    case Way::shared:
-      return "shared";
-    case Way::per_model:
-      return "per_model";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"strategy", "vmap", "shared", "per_model"};
+  return kNames[static_cast<size_t>(way)];
 }
 
 std::map<Way, int64_t> Coverage::counts() const {
