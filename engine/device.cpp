@@ -71,13 +71,6 @@ class KeptGenerator {
   Tensor state_;
 };
 
-/// The first line of an exception, without PyTorch's backtrace.
-std::string first_line_of(const std::exception& thrown) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&thrown);
-  const std::string text = torch ? torch->what_without_backtrace() : thrown.what();
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> runtime) {
@@ -171,7 +164,7 @@ void expect_working(c10::Device device) {
   try {
     runtime->synchronize(device);
   } catch (const std::exception& thrown) {
-    throw BrokenDevice(device, first_line_of(thrown));
+    throw BrokenDevice(device, first_line(thrown));
   }
 }
 

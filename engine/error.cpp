@@ -1,8 +1,16 @@
 #include "engine/error.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 
 namespace wide {
+
+std::string first_line(const std::exception& thrown) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&thrown);
+  const std::string text = torch ? torch->what_without_backtrace() : thrown.what();
+  return text.substr(0, text.find('\n'));
+}
 
 std::string nearest(const std::string& name, const std::vector<std::string>& names,
                     const std::string& otherwise) {

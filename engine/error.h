@@ -34,6 +34,9 @@ template <class... Args>
   throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
 
+/// The first line of an exception's text, without PyTorch's backtrace.
+std::string first_line(const std::exception& thrown);
+
 /// The names of all that have one.
 template <class All>
 std::vector<std::string> names_of(const All& all) {

@@ -36,8 +36,8 @@ void quietly(Quiet quiet, const Work& work) {
   }
 }
 
-/// The first line of an exception, without PyTorch's backtrace.
-std::string first_line(const std::exception& error) {
+/// Like `first_line`, of the cause.
+std::string cause_of(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   std::string text = torch ? torch->what_without_backtrace() : error.what();
   // TorchScript's interpreter puts its trace before the cause.
@@ -235,7 +235,7 @@ Baseline make_vmap(const Case& given) {
     const Ensemble few = given.ensemble.models(0, std::min<int64_t>(given.ensemble.n, 2));
     quiet = choose_quiet([&] { Vmap(given.network, few)(); });
   } catch (const std::exception& error) {
-    return no_baseline("vmap", first_line(error));
+    return no_baseline("vmap", cause_of(error));
   }
   Baseline baseline;
   baseline.name = "vmap";
@@ -295,7 +295,7 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   try {
     captured();
   } catch (const std::exception& error) {
-    return no_baseline("graph", first_line(error));
+    return no_baseline("graph", cause_of(error));
   }
   Baseline baseline;
   baseline.name = "graph";

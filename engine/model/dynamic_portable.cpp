@@ -46,14 +46,6 @@ bool right_for_one(const Portable& portable, const std::function<Portable(int64_
   }
 }
 
-/// The first line of an exception.
-std::string reason(const std::exception& error) {
-  std::string text = error.what();
-  if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
-    text = torch->what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 Portable dynamic_portable(int64_t batch, const std::optional<BatchRange>& range,
@@ -64,7 +56,7 @@ Portable dynamic_portable(int64_t batch, const std::optional<BatchRange>& range,
     try {
       return at(size);
     } catch (const std::exception& e) {
-      fail("those of {} fail: {}", size, reason(e));
+      fail("those of {} fail: {}", size, first_line(e));
     }
   };
   try {
@@ -85,7 +77,7 @@ Portable dynamic_portable(int64_t batch, const std::optional<BatchRange>& range,
     }
     return dynamic;
   } catch (const std::exception& e) {
-    first.fixed_because = reason(e);
+    first.fixed_because = first_line(e);
     return first;
   }
 }

@@ -56,13 +56,12 @@ Tensors StepChecker::computed(const Program& program, Tensors bound) const {
   try {
     gradients = gradients_of({loss}, of);
   } catch (const c10::Error& e) {
-    const std::string text = e.what_without_backtrace();
     std::set<std::string> operators;
     for (const Node& node : program.nodes) operators.insert(node.name());
     fail(
         "[train] check: got {} of PyTorch for one of {}, expected gradients of separate models in "
         "float64; try --check 0",
-        text.substr(0, text.find('\n')), fmt::join(operators, ", "));
+        first_line(e), fmt::join(operators, ", "));
   }
   for (size_t k = 0; k < of.size(); ++k)
     result.push_back(gradients[k].defined() ? gradients[k].detach() : at::zeros_like(of[k]));

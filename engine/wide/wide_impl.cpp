@@ -441,8 +441,7 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
   try {
     made.gradients = gradients_of(s, of, made.repeatable ? outputs : std::vector<bool>());
   } catch (const std::exception& e) {
-    const std::string text = e.what();
-    made.refusal = text.substr(0, text.find('\n'));
+    made.refusal = first_line(e);
     made.outputs = run(inputs, &made.changed);
     return made;
   }

@@ -30,8 +30,8 @@ auto with_reason(const std::string& thing, const Call& call) {
     if (std::none_of(std::begin(kNoGradient), std::end(kNoGradient),
                      [&](const char* known) { return text.find(known) != std::string::npos; }))
       throw;
-    throw Unsupported(reason(thing, "gradients", text.substr(0, text.find('\n')),
-                             "operators with a gradient", "another network or strategy"));
+    throw Unsupported(reason(thing, "gradients", first_line(e), "operators with a gradient",
+                             "another network or strategy"));
   }
 }
 

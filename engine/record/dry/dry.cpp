@@ -115,6 +115,11 @@ Tensor chosen(const Tensor& condition, const Tensor& yes, const Tensor& no) {
   return at::empty(sizes, yes.options().dtype(at::result_type(yes, no)));
 }
 
+/// Like `t` [B, H, T, d], in memory as [B, T, H, d].
+Tensor by_rows(const Tensor& t) {
+  return at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2);
+}
+
 std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor&, const Tensor& v, double, bool,
                                  const std::optional<Tensor>&, std::optional<double>) {
   const int64_t b = q.size(0), h = q.size(1), t = q.size(2);
@@ -126,10 +131,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
                                                   const Tensor& v, const Tensor&, const Tensor&,
                                                   double, bool, const std::optional<Tensor>&,
                                                   std::optional<double>) {
-  const auto like = [](const Tensor& t) {
-    return at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2);
-  };
-  return {like(q), like(k), like(v)};
+  return {by_rows(q), by_rows(k), by_rows(v)};
 }
 
 // GPUs' attention kernel for float32. Rows of the second result are padded to a multiple of 32.
@@ -148,16 +150,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
     const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
     const Tensor&, const Tensor&, const Tensor&, const Tensor&, double, std::array<bool, 4> wanted,
     bool, std::optional<double>) {
-  const auto like = [](const Tensor& t) {
-    return at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2);
-  };
   Tensor of_bias;
   if (wanted[3] && bias.defined()) {
     std::vector<int64_t> sizes = bias.sizes().vec();
     sizes.back() = (sizes.back() + 15) / 16 * 16;  // rows are padded here too
     of_bias = at::empty(sizes, bias.options()).narrow(-1, 0, bias.size(-1));
   }
-  return {like(q), like(k), like(v), of_bias};
+  return {by_rows(q), by_rows(k), by_rows(v), of_bias};
 }
 
 /// Zeros for a tensor without elements; other tensors themselves.
@@ -198,25 +197,20 @@ void add_shapes() {
   static const auto library = [] {
     auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
                                                  c10::DispatchKey::Meta, __FILE__, __LINE__);
-    const auto lacks = [](const char* name, const char* overload = "") {
-      return !c10::Dispatcher::singleton()
-                  .findSchemaOrThrow((std::string("aten::") + name).c_str(), overload)
-                  .hasKernelForDispatchKey(c10::DispatchKey::Meta);
+    const auto add = [&](const std::string& name, auto* shape, const std::string& overload = "") {
+      const bool has = c10::Dispatcher::singleton()
+                           .findSchemaOrThrow(("aten::" + name).c_str(), overload.c_str())
+                           .hasKernelForDispatchKey(c10::DispatchKey::Meta);
+      if (!has) made->impl((overload.empty() ? name : name + "." + overload).c_str(), shape);
     };
-    for (const char* name : {"logical_and", "logical_or", "logical_xor"})
-      if (lacks(name)) made->impl(name, both);
-    if (lacks("index_select")) made->impl("index_select", picked);
-    if (lacks("where", "self")) made->impl("where.self", chosen);
-    if (lacks("embedding_dense_backward"))
-      made->impl("embedding_dense_backward", embedding_backward);
-    if (lacks("_scaled_dot_product_flash_attention_for_cpu"))
-      made->impl("_scaled_dot_product_flash_attention_for_cpu", flash);
-    if (lacks("_scaled_dot_product_flash_attention_for_cpu_backward"))
-      made->impl("_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward);
-    if (lacks("_scaled_dot_product_efficient_attention"))
-      made->impl("_scaled_dot_product_efficient_attention", efficient);
-    if (lacks("_scaled_dot_product_efficient_attention_backward"))
-      made->impl("_scaled_dot_product_efficient_attention_backward", efficient_backward);
+    for (const char* name : {"logical_and", "logical_or", "logical_xor"}) add(name, both);
+    add("index_select", picked);
+    add("where", chosen, "self");
+    add("embedding_dense_backward", embedding_backward);
+    add("_scaled_dot_product_flash_attention_for_cpu", flash);
+    add("_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward);
+    add("_scaled_dot_product_efficient_attention", efficient);
+    add("_scaled_dot_product_efficient_attention_backward", efficient_backward);
     return made;
   }();
 }

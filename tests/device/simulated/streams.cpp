@@ -13,12 +13,6 @@ namespace {
 
 thread_local StreamId current_stream = 0;
 
-std::string first_line(const std::exception& thrown) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&thrown);
-  const std::string text = torch ? torch->what_without_backtrace() : thrown.what();
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
 
 bool Pending::empty() const {
