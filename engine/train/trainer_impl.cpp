@@ -20,9 +20,9 @@ namespace {
 /// While it exists, the model in a slot has other values in its trained tensors.
 class OtherWeights {
  public:
-  OtherWeights(const TrainedModels& models, int64_t slot, const Tensors& values) {
+  OtherWeights(const Tensors& trained, int64_t slot, const Tensors& values) {
     for (size_t k = 0; k < values.size(); ++k) {
-      rows_.push_back(models.tensor(models.trained()[k]).select(0, slot));
+      rows_.push_back(trained[k].select(0, slot));
       own_.push_back(rows_.back().clone());
       rows_.back().copy_(values[k]);
     }
@@ -100,7 +100,11 @@ Call Trainer::Impl::read(const Batch& batch, bool step) const {
   return call;
 }
 
-void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
+PlannedSize Trainer::Impl::record_size(const Call& call, bool step, c10::Device device) {
+  PlannedSize p;
+  p.key = call.key;
+  p.step = step;
+  p.device = device;
   std::vector<TensorSpec> specs;
   for (size_t k = 0; k < inputs.size(); ++k) {
     const BatchColumn& c = call.columns[k];
@@ -186,6 +190,7 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
     if (models.specs()[k].role == Role::buffer && !models.shared(k)) changes(p.form.weights[k]);
   if (p.step)
     p.gradients = std::make_shared<WithGradients>("train", p.single, p.trained, Cotangents::ones);
+  return p;
 }
 
 Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t begin, int64_t n,
@@ -340,13 +345,8 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
 PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
   const at::NoGradGuard no_grad;
   auto found = planned.find(call.key);
-  if (found == planned.end()) {
-    auto made = std::make_unique<PlannedSize>();
-    made->key = call.key;
-    made->step = step;
-    record_single(*made, call);
-    found = planned.emplace(call.key, std::move(made)).first;
-  }
+  if (found == planned.end())
+    found = planned.emplace(call.key, std::make_unique<PlannedSize>(record_size(call, step))).first;
   PlannedSize& p = *found->second;
   if (p.version != models.version()) {
     p.memory.assign(static_cast<size_t>(threads), {});
@@ -453,9 +453,8 @@ std::vector<Tensors> Trainer::Impl::steps_of(const Batch& batch,
 }
 
 StepCheck Trainer::Impl::check_steps(
-    const PlannedSize& recorded, const Call& call, int64_t count,
-    const std::function<std::vector<Tensors>(const std::vector<int64_t>&)>& run,
-    const std::function<Tensors(int64_t slot, const Tensors&)>& again) const {
+    const PlannedSize& recorded, const Call& call, int64_t count, const Tensors& trained,
+    const std::function<std::vector<Tensors>(const std::vector<int64_t>&)>& run) const {
   std::vector<std::string> names;
   for (const size_t k : models.trained()) names.push_back(models.specs()[k].name);
   const auto running = static_cast<int64_t>(models.running().size());
@@ -467,21 +466,21 @@ StepCheck Trainer::Impl::check_steps(
   StepChecker checker(recorded.single, recorded.trained, names, models.dtype());
   for (const int64_t slot : slots)
     checker.add(models.model_at(slot), ensemble(recorded, call, slot, 1, true).model(0),
-                made[static_cast<size_t>(slot)],
-                [&](const Tensors& values) { return again(slot, values); });
+                made[static_cast<size_t>(slot)], [&](const Tensors& values) {
+                  const OtherWeights moved(trained, slot, values);
+                  return run({slot})[static_cast<size_t>(slot)];
+                });
   return checker.result();
 }
 
 StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
   need_models();
   const Call call = read(batch, true);
-  return check_steps(
-      plan(call, true), call, count,
-      [&](const std::vector<int64_t>& slots) { return steps_of(batch, slots); },
-      [&](int64_t slot, const Tensors& values) {
-        const OtherWeights moved(models, slot, values);
-        return steps_of(batch, {slot})[static_cast<size_t>(slot)];
-      });
+  const PlannedSize& recorded = plan(call, true);
+  Tensors trained;
+  for (const size_t k : models.trained()) trained.push_back(models.tensor(k));
+  return check_steps(recorded, call, count, trained,
+                     [&](const std::vector<int64_t>& slots) { return steps_of(batch, slots); });
 }
 
 Tensors Trainer::Impl::run_evaluation(const Batch& batch) {

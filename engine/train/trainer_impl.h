@@ -48,12 +48,11 @@ struct Trainer::Impl {
   Tensors run_evaluation(const Batch& batch);
   void prepare(const Batch& batch);
   StepCheck check(const Batch& batch, int64_t count);
-  /// Checks steps of up to `count` running models. `run`: loss and gradients of the models of
-  /// these slots, each by its slot. `again`: of one model, with other values of its trained
-  /// tensors.
-  StepCheck check_steps(const PlannedSize& recorded, const Call& call, int64_t count,
-                        const std::function<std::vector<Tensors>(const std::vector<int64_t>&)>& run,
-                        const std::function<Tensors(int64_t slot, const Tensors&)>& again) const;
+  /// Checks steps of up to `count` running models. `trained`: the tensors that `run` reads, by
+  /// slot. `run`: loss and gradients of the models of these slots, each by its slot.
+  StepCheck check_steps(
+      const PlannedSize& recorded, const Call& call, int64_t count, const Tensors& trained,
+      const std::function<std::vector<Tensors>(const std::vector<int64_t>&)>& run) const;
   static int64_t bytes_of_range(const PlannedSize& p, const Executor& executor);
   /// What the executor's longest ranges recompute.
   static Recomputed recomputed(const PlannedSize& p, const Executor& executor);
@@ -72,7 +71,7 @@ struct Trainer::Impl {
   friend class OnDevice;
   Call read(const Batch& batch, bool step) const;
   PlannedSize& plan(const Call& call, bool step);
-  void record_single(PlannedSize& p, const Call& call);
+  PlannedSize record_size(const Call& call, bool step, c10::Device device = c10::kCPU);
   bool may_be_short(const PlannedSize& p, int64_t n) const;
   Program recorded_single(const PlannedSize& p, const Ensemble& some) const;
   PlannedRange planned_range(const PlannedSize& p, int64_t at_a_time, const Ensemble& some) const;

@@ -60,11 +60,6 @@ void OnDevice::set_hyperparameter(const std::string& name, int64_t model, double
     set();
 }
 
-void OnDevice::expect_models() const {
-  if (impl_.models.running().empty())
-    fail("[train] models: got none that runs, expected one at least; try before all are stopped");
-}
-
 /// Makes tensors with fixed addresses and an executor; the next call captures a new graph.
 void OnDevice::build(Planned& p, const Call& call) {
   const at::NoGradGuard no_grad;
@@ -102,19 +97,12 @@ void OnDevice::build(Planned& p, const Call& call) {
 }
 
 OnDevice::Planned& OnDevice::plan(const Call& call, bool step) {
-  expect_models();
+  impl_.need_models();
   if (host_is_newer_) models_.upload();
   host_is_newer_ = false;
   models_.set_numbers(impl_.options.schedule.factor(impl_.steps));
   auto& found = planned_[call.key];
-  if (!found) {
-    auto made = std::make_unique<Planned>();
-    made->size.key = call.key;
-    made->size.step = step;
-    made->size.device = device_;
-    impl_.record_single(made->size, call);
-    found = std::move(made);
-  }
+  if (!found) found = std::make_unique<Planned>(impl_.record_size(call, step, device_));
   if (found->version != models_.version()) build(*found, call);
   fill(*found, call);
   return *found;
@@ -183,15 +171,10 @@ StepResult OnDevice::step(const Batch& batch) {
   return result;
 }
 
-OnDevice::Planned& OnDevice::differentiate(const Batch& batch) {
+std::map<std::string, Tensor> OnDevice::gradients(const Batch& batch, Tensor* losses) {
   const at::NoGradGuard no_grad;
   Planned& p = plan(impl_.read(batch, true), true);
   p.executor->run(p.bound, p.results);
-  return p;
-}
-
-std::map<std::string, Tensor> OnDevice::gradients(const Batch& batch, Tensor* losses) {
-  const Planned& p = differentiate(batch);
   std::map<std::string, Tensor> all;
   for (size_t k = 0; k < p.size.trained.size(); ++k) {
     const Tensor made = p.results[1 + k].cpu();
@@ -224,34 +207,19 @@ Tensors OnDevice::step_of(const Planned& p, int64_t slot) const {
 /// The separate models are recorded and computed on the CPU.
 StepCheck OnDevice::check(const Batch& batch, int64_t count) {
   const Call call = impl_.read(batch, true);
-  Planned& p = differentiate(batch);
+  Planned& p = plan(call, true);
   bring_back();
   auto& found = on_cpu_[call.key];
-  if (!found) {
-    found = std::make_unique<Planned>();
-    found->size.key = call.key;
-    found->size.step = true;
-    impl_.record_single(found->size, call);
-  }
-  return impl_.check_steps(
-      found->size, call, count,
-      [&](const std::vector<int64_t>& slots) {
-        std::vector<Tensors> made(impl_.models.running().size());
-        for (const int64_t slot : slots) made[static_cast<size_t>(slot)] = step_of(p, slot);
-        return made;
-      },
-      [&](int64_t slot, const Tensors& values) {
-        Tensors own;
-        for (size_t k = 0; k < values.size(); ++k) {
-          const Tensor row = p.bound[p.size.trained[k]].select(0, slot);
-          own.push_back(row.clone());
-          row.copy_(values[k]);
-        }
-        p.executor->run(p.bound, p.results);
-        for (size_t k = 0; k < values.size(); ++k)
-          p.bound[p.size.trained[k]].select(0, slot).copy_(own[k]);
-        return step_of(p, slot);
-      });
+  if (!found) found = std::make_unique<PlannedSize>(impl_.record_size(call, true));
+  Tensors trained;
+  for (const size_t k : p.size.trained) trained.push_back(p.bound[k]);
+  return impl_.check_steps(*found, call, count, trained, [&](const std::vector<int64_t>& slots) {
+    const at::NoGradGuard no_grad;
+    p.executor->run(p.bound, p.results);
+    std::vector<Tensors> made(impl_.models.running().size());
+    for (const int64_t slot : slots) made[static_cast<size_t>(slot)] = step_of(p, slot);
+    return made;
+  });
 }
 
 int64_t OnDevice::program_bytes() const {

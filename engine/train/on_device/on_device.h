@@ -32,6 +32,7 @@ class OnDevice {
  private:
   /// The lowered program for batches of one size.
   struct Planned {
+    explicit Planned(PlannedSize recorded) : size(std::move(recorded)) {}
     PlannedSize size;
     std::unique_ptr<Executor> executor;
     Tensors bound, results;  // on the device, with fixed addresses
@@ -39,22 +40,20 @@ class OnDevice {
     std::unique_ptr<DeviceGraph> graph;
     int64_t version = -1, numbers = -1;
   };
-  void expect_models() const;
   Planned& plan(const Call& call, bool step);
   void build(Planned& p, const Call& call);
   void fill(Planned& p, const Call& call);
   void fill_numbers(Planned& p, const Call& call);
   void compute(Planned& p);
   void launch(Planned& p);
-  /// Computes loss and gradients of all running models, without a step.
-  Planned& differentiate(const Batch& batch);
   Tensors step_of(const Planned& p, int64_t slot) const;
 
   Trainer::Impl& impl_;
   c10::Device device_;
   DeviceModels models_;
   DeviceColumns columns_;
-  std::map<std::string, std::unique_ptr<Planned>> planned_, on_cpu_;
+  std::map<std::string, std::unique_ptr<Planned>> planned_;
+  std::map<std::string, std::unique_ptr<PlannedSize>> on_cpu_;
   bool host_is_newer_ = true, device_is_newer_ = false;
   int64_t numbers_ = 0;  // changes when hyperparameters or seeds do
 };
