@@ -72,18 +72,6 @@ std::optional<Claimed> claim(const CallView& call) {  // q, k, v, mask, p, causa
 
 // -------------------------------------------------------------------------------- strategies
 
-/// Each model's mask with the rank of q, as missing leading axes broadcast.
-Tensor aligned_mask(const WideCall& call) {
-  const Tensor& mask = call.inputs[3];
-  if (!mask.defined()) return {};
-  const int64_t rank = call.inputs[0].dim();
-  Sizes sizes(static_cast<size_t>(rank), 1);
-  sizes[0] = call.n;
-  for (int64_t k = 1; k < mask.dim(); ++k)
-    sizes[static_cast<size_t>(rank - k)] = mask.size(mask.dim() - k);
-  return mask.reshape(sizes);
-}
-
 /// A mask that is true for scores to keep. With `fill`, the claimed one is true for the others.
 Tensor counted(const AttentionConfig& c, const Tensor& mask) {
   return c.fill && mask.defined() ? mask.logical_not() : mask;
@@ -105,74 +93,63 @@ Tensor for_heads(const Tensor& t, const Tensor& q, bool grouped) {
   return t.expand(sizes);
 }
 
+/// With the axis of heads that the engine's kernels need.
+Tensor with_heads(const Tensor& t, const Tensor& q) {
+  return q.dim() == 4 ? t.unsqueeze(2) : for_heads(t, q, false);
+}
+
+double scale_of(const AttentionConfig& c, const Tensor& q) {
+  return c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
+}
+
+/// What the engine's kernels do not compute.
+Applies engine_applies(const char* strategy, const AttentionConfig& c, const WideCall& call) {
+  if (c.dropout > 0)
+    return reason(strategy, "dropout", fmt::format("{}", c.dropout), "none", "math");
+  if (c.grouped_queries && call.inputs[0].size(-3) != call.inputs[1].size(-3))
+    return reason(strategy, "heads", "fewer of keys than of queries", "as many", "fused");
+  return std::nullopt;
+}
+
 /// The engine's own products and softmax, one head at a time; the result has the layout that the
 /// next layer reads.
 Tensors packed(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
   const bool one_head = q.dim() == 4;
-  const auto head = [&](const Tensor& t) {
-    return one_head ? t.unsqueeze(2) : for_heads(t, q, false);
-  };
   const auto rows = [&](const Tensor& t) {
-    return t.size(-1) == 1 || t.stride(-1) == 1 ? head(t) : head(t.contiguous());
+    return with_heads(t.size(-1) == 1 || t.stride(-1) == 1 ? t : t.contiguous(), q);
   };
   Tensor mask = counted(c, aligned_mask(call));
   if (mask.defined() && one_head) mask = mask.unsqueeze(2);
-  const double scale = c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
-  const Tensor y = attention(rows(q), head(keys(c, call)), rows(call.inputs[2]), mask, c.causal,
-                             scale, c.empty_is_zero);
+  const Tensor y = attention(rows(q), with_heads(keys(c, call), q), rows(call.inputs[2]), mask,
+                             c.causal, scale_of(c, q), c.empty_is_zero);
   return {one_head ? y.squeeze(2) : y};
 }
 
 Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
-  const Tensor &q = call.inputs[0], &k = call.inputs[1];
   if (c.finite_fill())
     return reason("attention/packed", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
-  if (c.dropout > 0)
-    return reason("attention/packed", "dropout", fmt::format("{}", c.dropout), "none", "math");
-  if (c.grouped_queries && q.size(-3) != k.size(-3))
-    return reason("attention/packed", "heads", "fewer of keys than of queries", "as many", "fused");
-  return std::nullopt;
+  return engine_applies("attention/packed", c, call);
 }
 
 /// Like `packed`, but with a block of scores at a time, which the backward pass recomputes.
 Tensors blockwise(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
-  const bool one_head = q.dim() == 4;
-  const auto head = [&](const Tensor& t) {
-    return one_head ? t.unsqueeze(2) : for_heads(t, q, false);
-  };
-  const double scale = c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
-  const Tensor y =
-      blockwise_attention(head(q), head(keys(c, call)), head(call.inputs[2]), c.causal, scale);
-  return {one_head ? y.squeeze(2) : y};
+  const Tensor y = blockwise_attention(with_heads(q, q), with_heads(keys(c, call), q),
+                                       with_heads(call.inputs[2], q), c.causal, scale_of(c, q));
+  return {q.dim() == 4 ? y.squeeze(2) : y};
 }
 
 Applies blockwise_applies(const AttentionConfig& c, const WideCall& call) {
-  const Tensor &q = call.inputs[0], &k = call.inputs[1];
   if (call.inputs[3].defined())
     return reason("attention/blockwise", "mask", "one", "none, or a causal one", "fused");
-  if (c.dropout > 0)
-    return reason("attention/blockwise", "dropout", fmt::format("{}", c.dropout), "none", "math");
-  if (c.grouped_queries && q.size(-3) != k.size(-3))
-    return reason("attention/blockwise", "heads", "fewer of keys than of queries", "as many",
-                  "fused");
-  return std::nullopt;
+  return engine_applies("attention/blockwise", c, call);
 }
 
 /// N folded into the batch: to PyTorch's kernel, N models are more sequences.
 Tensors fused(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
-  Tensor mask = counted(c, aligned_mask(call));
-  if (mask.defined()) {
-    if (call.shared[3] && mask.size(1) == 1) {
-      mask = mask.select(0, 0);
-    } else {
-      Sizes sizes = mask.sizes().vec();
-      sizes[1] = q.size(1);
-      mask = mask.expand(sizes).flatten(0, 1);
-    }
-  }
+  Tensor mask = folded_mask(call, counted(c, aligned_mask(call)));
   const Tensor k = for_heads(keys(c, call), q, c.grouped_queries),
                v = for_heads(call.inputs[2], q, c.grouped_queries);
   // Without an axis of heads the kernel would compute all scores at once.

@@ -17,6 +17,25 @@ std::string AttentionConfig::text() const {
                      number(fill));
 }
 
+Tensor aligned_mask(const WideCall& call) {
+  const Tensor& mask = call.inputs[3];
+  if (!mask.defined()) return {};
+  const int64_t rank = call.inputs[0].dim();
+  Sizes sizes(static_cast<size_t>(rank), 1);
+  sizes[0] = call.n;
+  for (int64_t k = 1; k < mask.dim(); ++k)
+    sizes[static_cast<size_t>(rank - k)] = mask.size(mask.dim() - k);
+  return mask.reshape(sizes);
+}
+
+Tensor folded_mask(const WideCall& call, const Tensor& aligned) {
+  if (!aligned.defined()) return {};
+  if (call.shared[3] && aligned.size(1) == 1) return aligned.select(0, 0);
+  Sizes sizes = aligned.sizes().vec();
+  sizes[1] = call.inputs[0].size(1);
+  return aligned.expand(sizes).flatten(0, 1);
+}
+
 namespace {
 
 constexpr double kNothing = -1e4;  // exp of smaller numbers is 0, also in float64

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/widen/claim.h"
+#include "engine/widen/strategy.h"
 
 namespace wide {
 
@@ -24,6 +25,12 @@ struct AttentionConfig {
   bool finite_fill() const;
   std::string text() const;
 };
+
+/// Each model's mask, `call.inputs[3]`, with the rank of q, as missing leading axes broadcast.
+Tensor aligned_mask(const WideCall& call);
+
+/// An aligned mask with models folded into the batch: `[N B or 1, ...]`.
+Tensor folded_mask(const WideCall& call, const Tensor& aligned);
 
 /// Attention in primitive operations, as older models write it: `softmax(q kᵀ · s + mask) v`, with
 /// the scale at any place and the mask by add, masked_fill or where; a mask of ones and triu (or

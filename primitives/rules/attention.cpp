@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
+#include "primitives/patterns/attention.h"
 
 namespace wide::attention_rules {
 namespace {
@@ -58,25 +59,12 @@ std::optional<Claimed> claim_efficient(const CallView& call) {
   return Claimed{c, {call.id(0), call.id(1), call.id(2), call.id(3)}, {0, 1, -1, -1}};
 }
 
-/// Masks with models folded into the batch, as the kernel needs them: `[N B or 1, H or 1, T, S]`.
-std::optional<Tensor> folded_mask(const WideCall& call) {
-  const Tensor& mask = call.inputs[3];
-  if (!mask.defined()) return std::nullopt;
-  Sizes sizes(5, 1);
-  sizes[0] = call.n;
-  for (int64_t k = 1; k < mask.dim(); ++k)
-    sizes[static_cast<size_t>(5 - k)] = mask.size(mask.dim() - k);
-  Tensor aligned = mask.reshape(sizes);
-  if (call.shared[3] && sizes[1] == 1) return aligned.select(0, 0);
-  sizes[1] = call.inputs[0].size(1);
-  return aligned.expand(sizes).flatten(0, 1);
-}
-
 Tensors folded(const KernelConfig& c, const WideCall& call) {
   const auto fold = [&](size_t i) { return call.inputs[i].flatten(0, 1); };
   const auto back = [&](const Tensor& t) { return t.unflatten(0, {call.n, -1}); };
   const Tensor q = fold(0), k = fold(1), v = fold(2);
-  const auto mask = folded_mask(call);
+  const Tensor given = folded_mask(call, aligned_mask(call));
+  const auto mask = given.defined() ? std::optional(given) : std::nullopt;
   if (c.op == kBackward) {
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         fold(4), q, k, v, fold(5), fold(6), c.dropout, c.causal, mask, c.scale);
