@@ -15,8 +15,7 @@
 //
 //   #if HWY_ONCE                                  // what is there once: registration too
 //   namespace wide::name {
-//   HWY_EXPORT(work);
-//   void run(float* x, int64_t count) { HWY_DYNAMIC_DISPATCH(work)(x, count); }
+//   WIDE_DISPATCHED(void, work, (float* x, int64_t count), x, count)
 //   }
 //   #endif
 //
@@ -26,3 +25,10 @@
 // other header may include <hwy/highway.h> before it.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+/// Defines a function that calls the best one of its name for this CPU.
+#ifndef WIDE_DISPATCHED
+#define WIDE_DISPATCHED(result, name, parameters, ...) \
+  HWY_EXPORT(name);                                    \
+  result name parameters { return HWY_DYNAMIC_DISPATCH(name)(__VA_ARGS__); }
+#endif

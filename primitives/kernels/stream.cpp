@@ -34,11 +34,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::kernels {
 
-HWY_EXPORT(stream_copy);
-
-void stream_copy(float* to, const float* from, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(stream_copy)(to, from, count);
-}
+WIDE_DISPATCHED(void, stream_copy, (float* to, const float* from, int64_t count), to, from, count)
 
 void stream_fence() { hwy::FlushStream(); }
 

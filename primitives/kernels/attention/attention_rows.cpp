@@ -138,17 +138,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::attention_rows {
 
-HWY_EXPORT(softmax);
-HWY_EXPORT(mask);
-HWY_EXPORT(add_block);
-HWY_EXPORT(shares_and_gradients);
-
-void softmax(const Rows& rows) { HWY_DYNAMIC_DISPATCH(softmax)(rows); }
-void mask(const MaskedRows& rows) { HWY_DYNAMIC_DISPATCH(mask)(rows); }
-void add_block(const BlockRows& rows) { HWY_DYNAMIC_DISPATCH(add_block)(rows); }
-void shares_and_gradients(const BackwardRows& rows) {
-  HWY_DYNAMIC_DISPATCH(shares_and_gradients)(rows);
-}
+WIDE_DISPATCHED(void, softmax, (const Rows& rows), rows)
+WIDE_DISPATCHED(void, mask, (const MaskedRows& rows), rows)
+WIDE_DISPATCHED(void, add_block, (const BlockRows& rows), rows)
+WIDE_DISPATCHED(void, shares_and_gradients, (const BackwardRows& rows), rows)
 
 }  // namespace wide::attention_rows
 #endif

@@ -154,12 +154,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::convolution_tile {
 
-HWY_EXPORT(compute);
-HWY_EXPORT(reads_inside);
-
-bool reads_inside() { return HWY_DYNAMIC_DISPATCH(reads_inside)(); }
-
-void compute(const Tile& tile, int runs) { HWY_DYNAMIC_DISPATCH(compute)(tile, runs); }
+WIDE_DISPATCHED(bool, reads_inside, ())
+WIDE_DISPATCHED(void, compute, (const Tile& tile, int runs), tile, runs)
 
 }  // namespace wide::convolution_tile
 #endif

@@ -121,9 +121,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::depthwise_tile {
 
-HWY_EXPORT(compute);
-
-void compute(const Plane& plane) { HWY_DYNAMIC_DISPATCH(compute)(plane); }
+WIDE_DISPATCHED(void, compute, (const Plane& plane), plane)
 
 }  // namespace wide::depthwise_tile
 #endif

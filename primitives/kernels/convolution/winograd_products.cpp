@@ -79,9 +79,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::winograd {
 
-HWY_EXPORT(multiply);
-
-void multiply(const Products& products) { HWY_DYNAMIC_DISPATCH(multiply)(products); }
+WIDE_DISPATCHED(void, multiply, (const Products& products), products)
 
 }  // namespace wide::winograd
 #endif

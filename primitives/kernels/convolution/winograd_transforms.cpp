@@ -259,17 +259,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::winograd {
 
-HWY_EXPORT(transform_patches);
-HWY_EXPORT(transform_results);
-
-void transform_patches(const Basis& basis, const float* rows, int64_t pitch, const int64_t* starts,
-                       int64_t count, float* to, int64_t plane) {
-  HWY_DYNAMIC_DISPATCH(transform_patches)(basis, rows, pitch, starts, count, to, plane);
-}
-
-void transform_results(const Basis& basis, const Tiles& tiles) {
-  HWY_DYNAMIC_DISPATCH(transform_results)(basis, tiles);
-}
+WIDE_DISPATCHED(void, transform_patches,
+                (const Basis& basis, const float* rows, int64_t pitch, const int64_t* starts,
+                 int64_t count, float* to, int64_t plane),
+                basis, rows, pitch, starts, count, to, plane)
+WIDE_DISPATCHED(void, transform_results, (const Basis& basis, const Tiles& tiles), basis, tiles)
 
 }  // namespace wide::winograd
 #endif

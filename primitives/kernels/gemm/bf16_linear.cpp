@@ -44,15 +44,8 @@ namespace wide {
 
 namespace bf16_rows {
 
-HWY_EXPORT(widen);
-HWY_EXPORT(round_off);
-
-void widen(const uint16_t* from, float* to, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(widen)(from, to, count);
-}
-void round_off(const float* from, uint16_t* to, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(round_off)(from, to, count);
-}
+WIDE_DISPATCHED(void, widen, (const uint16_t* from, float* to, int64_t count), from, to, count)
+WIDE_DISPATCHED(void, round_off, (const float* from, uint16_t* to, int64_t count), from, to, count)
 
 }  // namespace bf16_rows
 

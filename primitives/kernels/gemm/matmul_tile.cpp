@@ -146,19 +146,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::matmul_tile {
 
-HWY_EXPORT(panel_count);
-HWY_EXPORT(first_column);
-HWY_EXPORT(multiply);
-
-int64_t panel_count(int64_t columns) { return HWY_DYNAMIC_DISPATCH(panel_count)(columns); }
-
-int64_t first_column(int64_t columns, int64_t panel) {
-  return HWY_DYNAMIC_DISPATCH(first_column)(columns, panel);
-}
-
-void multiply(const Product& product, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(multiply)(product, begin, end);
-}
+WIDE_DISPATCHED(int64_t, panel_count, (int64_t columns), columns)
+WIDE_DISPATCHED(int64_t, first_column, (int64_t columns, int64_t panel), columns, panel)
+WIDE_DISPATCHED(void, multiply, (const Product& product, int64_t begin, int64_t end), product,
+                begin, end)
 
 }  // namespace wide::matmul_tile
 #endif

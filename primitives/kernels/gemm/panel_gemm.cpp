@@ -133,27 +133,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::panel_gemm {
 
-HWY_EXPORT(packed_floats);
-HWY_EXPORT(panel_count);
-HWY_EXPORT(first_column);
-HWY_EXPORT(pack);
-HWY_EXPORT(multiply);
-
-int64_t packed_floats(int64_t inner, int64_t columns) {
-  return HWY_DYNAMIC_DISPATCH(packed_floats)(inner, columns);
-}
-
-int64_t panel_count(int64_t columns) { return HWY_DYNAMIC_DISPATCH(panel_count)(columns); }
-
-int64_t first_column(int64_t columns, int64_t panel) {
-  return HWY_DYNAMIC_DISPATCH(first_column)(columns, panel);
-}
-
-void pack(const Matrix& matrix, float* panels) { HWY_DYNAMIC_DISPATCH(pack)(matrix, panels); }
-
-void multiply(const Product& product, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(multiply)(product, begin, end);
-}
+WIDE_DISPATCHED(int64_t, packed_floats, (int64_t inner, int64_t columns), inner, columns)
+WIDE_DISPATCHED(int64_t, panel_count, (int64_t columns), columns)
+WIDE_DISPATCHED(int64_t, first_column, (int64_t columns, int64_t panel), columns, panel)
+WIDE_DISPATCHED(void, pack, (const Matrix& matrix, float* panels), matrix, panels)
+WIDE_DISPATCHED(void, multiply, (const Product& product, int64_t begin, int64_t end), product,
+                begin, end)
 
 }  // namespace wide::panel_gemm
 #endif

@@ -237,38 +237,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::norm_rows {
 
-HWY_EXPORT(layer_rows);
-HWY_EXPORT(plane_sum);
-HWY_EXPORT(plane_squares);
-HWY_EXPORT(plane_shift);
-HWY_EXPORT(column_sums);
-HWY_EXPORT(column_shift);
-
-void layer_rows(const float* x, const float* w, const float* b, float* y, int64_t rows, int64_t d,
-                float eps, bool rms, bool relu, bool stream) {
-  HWY_DYNAMIC_DISPATCH(layer_rows)(x, w, b, y, rows, d, eps, rms, relu, stream);
-}
-
-float plane_sum(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(plane_sum)(x, n); }
-
-float plane_squares(const float* x, int64_t n, float mean) {
-  return HWY_DYNAMIC_DISPATCH(plane_squares)(x, n, mean);
-}
-
-void plane_shift(const float* x, float* y, int64_t n, float mean, float scale, float shift,
-                 bool relu, bool stream) {
-  HWY_DYNAMIC_DISPATCH(plane_shift)(x, y, n, mean, scale, shift, relu, stream);
-}
-
-void column_sums(const float* x, int64_t rows, int64_t stride, int64_t width, const float* mean,
-                 bool squares, double* sums) {
-  HWY_DYNAMIC_DISPATCH(column_sums)(x, rows, stride, width, mean, squares, sums);
-}
-
-void column_shift(const float* x, float* y, int64_t rows, int64_t from, int64_t to, int64_t width,
-                  const float* mean, const float* scale, const float* shift, bool relu) {
-  HWY_DYNAMIC_DISPATCH(column_shift)(x, y, rows, from, to, width, mean, scale, shift, relu);
-}
+WIDE_DISPATCHED(void, layer_rows,
+                (const float* x, const float* w, const float* b, float* y, int64_t rows, int64_t d,
+                 float eps, bool rms, bool relu, bool stream),
+                x, w, b, y, rows, d, eps, rms, relu, stream)
+WIDE_DISPATCHED(float, plane_sum, (const float* x, int64_t n), x, n)
+WIDE_DISPATCHED(float, plane_squares, (const float* x, int64_t n, float mean), x, n, mean)
+WIDE_DISPATCHED(void, plane_shift,
+                (const float* x, float* y, int64_t n, float mean, float scale, float shift,
+                 bool relu, bool stream),
+                x, y, n, mean, scale, shift, relu, stream)
+WIDE_DISPATCHED(void, column_sums,
+                (const float* x, int64_t rows, int64_t stride, int64_t width, const float* mean,
+                 bool squares, double* sums),
+                x, rows, stride, width, mean, squares, sums)
+WIDE_DISPATCHED(void, column_shift,
+                (const float* x, float* y, int64_t rows, int64_t from, int64_t to, int64_t width,
+                 const float* mean, const float* scale, const float* shift, bool relu),
+                x, y, rows, from, to, width, mean, scale, shift, relu)
 
 }  // namespace wide::norm_rows
 #endif

@@ -172,19 +172,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::chains {
 
-HWY_EXPORT(run_block);
-HWY_EXPORT(from_truth);
-HWY_EXPORT(fill);
-
-void run_block(const Code& code, float* const* slots, size_t count) {
-  HWY_DYNAMIC_DISPATCH(run_block)(code, slots, count);
-}
-
-void from_truth(const uint8_t* from, float* to, size_t count) {
-  HWY_DYNAMIC_DISPATCH(from_truth)(from, to, count);
-}
-
-void fill(float* to, float value, size_t count) { HWY_DYNAMIC_DISPATCH(fill)(to, value, count); }
+WIDE_DISPATCHED(void, run_block, (const Code& code, float* const* slots, size_t count), code, slots,
+                count)
+WIDE_DISPATCHED(void, from_truth, (const uint8_t* from, float* to, size_t count), from, to, count)
+WIDE_DISPATCHED(void, fill, (float* to, float value, size_t count), to, value, count)
 
 }  // namespace wide::chains
 #endif

@@ -57,11 +57,9 @@ namespace wide {
 
 namespace philox {
 
-HWY_EXPORT(draw);
-
-void draw(uint64_t seed, uint32_t step, uint32_t site, int64_t chunk, uint32_t* out) {
-  HWY_DYNAMIC_DISPATCH(draw)(seed, step, site, chunk, out);
-}
+WIDE_DISPATCHED(void, draw,
+                (uint64_t seed, uint32_t step, uint32_t site, int64_t chunk, uint32_t* out), seed,
+                step, site, chunk, out)
 
 }  // namespace philox
 namespace {

@@ -77,11 +77,10 @@ namespace wide {
 
 namespace dropout_rows {
 
-HWY_EXPORT(drop);
-
-void drop(float* y, const float* x, int64_t count, uint64_t seed, uint32_t keep, float scale) {
-  HWY_DYNAMIC_DISPATCH(drop)(y, x, count, seed, keep, scale);
-}
+WIDE_DISPATCHED(void, drop,
+                (float* y, const float* x, int64_t count, uint64_t seed, uint32_t keep,
+                 float scale),
+                y, x, count, seed, keep, scale)
 
 }  // namespace dropout_rows
 

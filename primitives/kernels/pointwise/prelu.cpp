@@ -55,15 +55,10 @@ namespace wide {
 
 namespace prelu_rows {
 
-HWY_EXPORT(bend);
-HWY_EXPORT(bend_each);
-
-void bend(float* y, const float* x, float slope, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(bend)(y, x, slope, count);
-}
-void bend_each(float* y, const float* x, const float* slope, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(bend_each)(y, x, slope, count);
-}
+WIDE_DISPATCHED(void, bend, (float* y, const float* x, float slope, int64_t count), y, x, slope,
+                count)
+WIDE_DISPATCHED(void, bend_each, (float* y, const float* x, const float* slope, int64_t count), y,
+                x, slope, count)
 
 }  // namespace prelu_rows
 

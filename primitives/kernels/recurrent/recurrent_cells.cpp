@@ -114,15 +114,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide::recurrent_cells {
 
-HWY_EXPORT(lstm);
-HWY_EXPORT(gru);
-HWY_EXPORT(rnn_tanh);
-HWY_EXPORT(rnn_relu);
-
-void lstm(const Step& step) { HWY_DYNAMIC_DISPATCH(lstm)(step); }
-void gru(const Step& step) { HWY_DYNAMIC_DISPATCH(gru)(step); }
-void rnn_tanh(const Step& step) { HWY_DYNAMIC_DISPATCH(rnn_tanh)(step); }
-void rnn_relu(const Step& step) { HWY_DYNAMIC_DISPATCH(rnn_relu)(step); }
+WIDE_DISPATCHED(void, lstm, (const Step& step), step)
+WIDE_DISPATCHED(void, gru, (const Step& step), step)
+WIDE_DISPATCHED(void, rnn_tanh, (const Step& step), step)
+WIDE_DISPATCHED(void, rnn_relu, (const Step& step), step)
 
 }  // namespace wide::recurrent_cells
 #endif
