@@ -64,37 +64,14 @@ Options Options::safe() {
   return o;
 }
 
-Builder& Builder::mode(Mode mode) { return options_.mode = mode, *this; }
-Builder& Builder::quickest() { return options_.mode = std::nullopt, *this; }
-Builder& Builder::threads(int threads) { return options_.threads = threads, *this; }
-Builder& Builder::ranges(int ranges) { return options_.ranges = ranges, *this; }
-Builder& Builder::tune(bool on) { return options_.tune = on, *this; }
 Builder& Builder::strategy(const std::string& primitive, const std::string& strategy) {
   check_strategy_names({{primitive, strategy}});
   return options_.strategies[primitive] = strategy, *this;
 }
+
 Builder& Builder::without(const std::string& pass) {
   check_pass_names({pass});
   return options_.passes_off.insert(pass), *this;
-}
-Builder& Builder::verify(bool on) { return options_.verify = on, *this; }
-Builder& Builder::verbose(bool on) { return options_.verbose = on, *this; }
-Builder& Builder::validate(double rtol) {
-  options_.validate = true;
-  return options_.rtol = rtol, *this;
-}
-Builder& Builder::share_weights(bool on) { return options_.share_weights = on, *this; }
-Builder& Builder::shared_input(const std::string& name) {
-  return options_.shared_inputs.insert(name), *this;
-}
-Builder& Builder::input_names(std::vector<std::string> names) {
-  return options_.input_names = std::move(names), *this;
-}
-Builder& Builder::dtype(at::ScalarType dtype) { return options_.dtype = dtype, *this; }
-Builder& Builder::signatures(size_t most) { return options_.signatures = most, *this; }
-Builder& Builder::frozen(bool on) { return options_.frozen = on, *this; }
-Builder& Builder::log(std::function<void(const std::string&)> log) {
-  return options_.log = std::move(log), *this;
 }
 
 // ------------------------------------------------------------------------------------ model

@@ -57,24 +57,33 @@ class Builder {
  public:
   Builder() = default;
   explicit Builder(Options options) : options_(std::move(options)) {}
-  Builder& mode(Mode mode);
-  Builder& quickest();
-  Builder& threads(int threads);
-  Builder& ranges(int ranges);
-  Builder& tune(bool on = true);
+  Builder& mode(Mode mode) { return options_.mode = mode, *this; }
+  Builder& quickest() { return options_.mode = std::nullopt, *this; }
+  Builder& threads(int threads) { return options_.threads = threads, *this; }
+  Builder& ranges(int ranges) { return options_.ranges = ranges, *this; }
+  Builder& tune(bool on = true) { return options_.tune = on, *this; }
   /// Throws Error for an unknown primitive or strategy.
   Builder& strategy(const std::string& primitive, const std::string& strategy);
   Builder& without(const std::string& pass);  // throws Error for a name that no pass has
-  Builder& verify(bool on = true);
-  Builder& verbose(bool on = true);
-  Builder& validate(double rtol = 0);
-  Builder& share_weights(bool on = true);
-  Builder& shared_input(const std::string& name);
-  Builder& input_names(std::vector<std::string> names);
-  Builder& dtype(at::ScalarType dtype);
-  Builder& signatures(size_t most);
-  Builder& frozen(bool on);
-  Builder& log(std::function<void(const std::string&)> log);
+  Builder& verify(bool on = true) { return options_.verify = on, *this; }
+  Builder& verbose(bool on = true) { return options_.verbose = on, *this; }
+  Builder& validate(double rtol = 0) {
+    options_.validate = true;
+    return options_.rtol = rtol, *this;
+  }
+  Builder& share_weights(bool on = true) { return options_.share_weights = on, *this; }
+  Builder& shared_input(const std::string& name) {
+    return options_.shared_inputs.insert(name), *this;
+  }
+  Builder& input_names(std::vector<std::string> names) {
+    return options_.input_names = std::move(names), *this;
+  }
+  Builder& dtype(at::ScalarType dtype) { return options_.dtype = dtype, *this; }
+  Builder& signatures(size_t most) { return options_.signatures = most, *this; }
+  Builder& frozen(bool on) { return options_.frozen = on, *this; }
+  Builder& log(std::function<void(const std::string&)> log) {
+    return options_.log = std::move(log), *this;
+  }
   const Options& options() const { return options_; }
   operator Options() const { return options_; }
 
