@@ -195,14 +195,12 @@ class Pipeline {
   Attempt autotuned() {
     AutotuneOptions autotune;
     autotune.budget_s = options_.autotune_s;
-    autotune.key = {"network",
-                    "ranges",
-                    hash_text(single_->text(), options_.widen.force),
-                    "",
-                    "",
-                    ensemble_.device().str(),
-                    options_.threads,
-                    ensemble_.n};
+    autotune.key = {.scope = "network",
+                    .primitive = "ranges",
+                    .config = hash_text(single_->text(), options_.widen.force),
+                    .device = ensemble_.device().str(),
+                    .threads = options_.threads,
+                    .n = ensemble_.n};
     return wide::autotune(
         ensemble_, autotune, [this](const AttemptOptions& asked) { return attempt(asked); },
         results_);

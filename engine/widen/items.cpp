@@ -116,10 +116,7 @@ class ItemFinder {
               &region.arguments,
               &region.results,
               region.op,
-              region.name(),
-              nullptr,
-              {},
-              {}};
+              region.name()};
     return claim(item) ? std::optional(item) : std::nullopt;
   }
 
@@ -186,15 +183,7 @@ class ItemFinder {
 
 Item plain_item(const Program& program, size_t i) {
   const Node& node = program.nodes[i];
-  return {i,
-          i + 1,
-          &node.arguments,
-          &node.results,
-          node.op,
-          node.op.schema().operator_name().name,
-          nullptr,
-          {},
-          {}};
+  return {i, i + 1, &node.arguments, &node.results, node.op, node.op.schema().operator_name().name};
 }
 
 std::vector<Item> find_items(const Program& program, const WidenOptions& options) {

@@ -11,8 +11,8 @@ struct Item {
   c10::OperatorHandle op;
   std::string name;
   const Rule* rule = nullptr;
-  Claimed claimed;
-  std::vector<size_t> group;  // all nodes of a claimed pattern, in order; else empty
+  Claimed claimed = {};
+  std::vector<size_t> group = {};  // all nodes of a claimed pattern, in order; else empty
 
   template <class Visit>
   void for_each_node(Visit visit) const {

@@ -19,8 +19,8 @@ struct TuningKey {
   /// "network": won when whole networks were timed. "call": won when this call alone was timed.
   std::string scope;
   std::string primitive, config;  // the canonical text of the primitive's configuration
-  std::string shape;              // one model's inputs: "16,256 256,256 256", `*` where shared
-  std::string dtype, device;
+  std::string shape = {};         // one model's inputs: "16,256 256,256 256", `*` where shared
+  std::string dtype = {}, device;
   int threads = 0;
   int64_t n = 0;  // number of models at once
 

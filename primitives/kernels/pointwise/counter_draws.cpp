@@ -198,16 +198,11 @@ class Dropout : public torch::autograd::Function<Dropout> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    return {
-        counter_dropout(gradients[0], saved[0], saved[1], saved[2],
-                        context->saved_data["otherwise"].toDouble(),
-                        context->saved_data["site"].toInt(), context->saved_data["drawn"].toInt()),
-        {},
-        {},
-        {},
-        {},
-        {},
-        {}};
+    torch::autograd::variable_list made(7);  // of x alone
+    made[0] = counter_dropout(
+        gradients[0], saved[0], saved[1], saved[2], context->saved_data["otherwise"].toDouble(),
+        context->saved_data["site"].toInt(), context->saved_data["drawn"].toInt());
+    return made;
   }
 };
 
