@@ -50,27 +50,14 @@ struct Sizes {
   int64_t floats() const { return key_floats() + value_floats() + rows() * stride(); }
 };
 
-void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int64_t a_stride,
-              const float* panels, float* out, int64_t out_stride) {
-  panel_gemm::Product p;
-  p.rows = rows;
-  p.inner = inner;
-  p.columns = columns;
-  p.a = a;
-  p.a_stride = a_stride;
-  p.panels = panels;
-  p.out = out;
-  p.out_stride = out_stride;
-  panel_gemm::multiply(p, 0, panel_gemm::panel_count(columns));
-}
-
 void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
   float *keys = memory, *values = keys + s.key_floats(), *scores = values + s.value_floats();
   panel_gemm::pack({s.depth, s.to, h.k, h.k_column, h.k_stride, nullptr, 0}, keys);
   panel_gemm::pack({s.to, s.width, h.v, h.v_stride, 1, nullptr, 0}, values);
   for (int64_t row = 0; row < s.from; row += s.rows()) {
     const int64_t count = std::min(s.rows(), s.from - row);
-    multiply(count, s.depth, s.to, h.q + row * h.q_stride, h.q_stride, keys, scores, s.stride());
+    panel_gemm::multiply(count, s.depth, s.to, h.q + row * h.q_stride, h.q_stride, 1, keys, scores,
+                         s.stride(), false);
     const bool masked = mask.added != nullptr || mask.counts != nullptr;
     if (masked)
       attention_rows::mask({scores, count, s.to, s.stride(), s.scale,
@@ -78,8 +65,8 @@ void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
                             mask.counts ? mask.counts + row * mask.stride : nullptr, mask.stride});
     attention_rows::softmax({scores, count, s.to, s.stride(), masked ? 1.0F : s.scale,
                              s.causal ? row : -1, masked && s.empty_is_zero});
-    multiply(count, s.to, s.width, scores, s.stride(), values, h.out + row * h.out_stride,
-             h.out_stride);
+    panel_gemm::multiply(count, s.to, s.width, scores, s.stride(), 1, values,
+                         h.out + row * h.out_stride, h.out_stride, false);
   }
 }
 

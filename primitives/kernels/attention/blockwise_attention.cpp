@@ -44,27 +44,6 @@ Floats floats(int64_t count) {
   return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count));
 }
 
-/// out = a * panels, or out += a * panels if `add`.
-void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int64_t a_stride,
-              int64_t a_step, const float* panels, float* out, int64_t out_stride, bool add,
-              int64_t begin = 0, int64_t end = -1) {
-  pg::Product p;
-  p.rows = rows;
-  p.inner = inner;
-  p.columns = columns;
-  p.a = a;
-  p.a_stride = a_stride;
-  p.a_step = a_step;
-  p.panels = panels;
-  p.out = out;
-  p.out_stride = out_stride;
-  if (add) {
-    p.residual = out;
-    p.residual_stride = out_stride;
-  }
-  pg::multiply(p, begin, end < 0 ? pg::panel_count(columns) : end);
-}
-
 void scale_row(float* row, int64_t count, float by) {
   for (int64_t i = 0; i < count; ++i) row[i] *= by;
 }
@@ -111,13 +90,14 @@ void forward_rows(const Sizes& s, const Packed& packed, const Rows& q, const Row
     const int64_t first = row - j * kColumns;  // column of the diagonal in this block
     if (s.causal && first + count <= 0) break;
     const int64_t columns = packed.columns(j);
-    multiply(count, s.depth, columns, q.data + row * q.row, q.row, q.column, packed.keys(j), scores,
-             kColumns, false);
+    pg::multiply(count, s.depth, columns, q.data + row * q.row, q.row, q.column, packed.keys(j),
+                 scores, kColumns, false);
     attention_rows::add_block(
         {scores, count, columns, kColumns, s.scale, first, s.causal, most, sum, shrunk});
     for (int64_t r = 0; j > 0 && r < count; ++r)
       if (shrunk[r] != 1.0F) scale_row(to + r * out.row, s.width, shrunk[r]);
-    multiply(count, columns, s.width, scores, kColumns, 1, packed.values(j), to, out.row, j > 0);
+    pg::multiply(count, columns, s.width, scores, kColumns, 1, packed.values(j), to, out.row,
+                 j > 0);
   }
   for (int64_t r = 0; r < count; ++r) {
     scale_row(to + r * out.row, s.width, 1.0F / sum[r]);
@@ -209,18 +189,18 @@ class Backward {
       if (s_.causal && end <= key) continue;  // these queries come before all of these keys
       const int64_t columns = end - begin, panel = b * kPanels,
                     past = std::min(pg::panel_count(s_.from), panel + kPanels);
-      multiply(count, s_.depth, s_.from, h_.k.data + key * h_.k.row, h_.k.row, h_.k.column,
-               queries_.get(), shares_.get() - begin, stride_, false, panel, past);
-      multiply(count, s_.width, s_.from, h_.v.data + key * h_.v.row, h_.v.row, h_.v.column,
-               gradients_.get(), moved_.get() - begin, stride_, false, panel, past);
+      pg::multiply(count, s_.depth, s_.from, h_.k.data + key * h_.k.row, h_.k.row, h_.k.column,
+                   queries_.get(), shares_.get() - begin, stride_, false, panel, past);
+      pg::multiply(count, s_.width, s_.from, h_.v.data + key * h_.v.row, h_.v.row, h_.v.column,
+                   gradients_.get(), moved_.get() - begin, stride_, false, panel, past);
       attention_rows::shares_and_gradients(
           {shares_.get(), moved_.get(), count, columns, stride_, key - begin, s_.causal});
-      multiply(count, columns, s_.width, shares_.get(), stride_, 1,
-               gradient_rows_.get() + b * gradient_rows_floats_, dv, h_.dv.row, add);
-      multiply(count, columns, s_.depth, moved_.get(), stride_, 1,
-               query_rows_.get() + b * query_rows_floats_, dk, h_.dk.row, add);
-      multiply(columns, count, s_.depth, moved_.get(), 1, stride_, key_rows_.get(),
-               h_.dq.data + begin * h_.dq.row, h_.dq.row, true);
+      pg::multiply(count, columns, s_.width, shares_.get(), stride_, 1,
+                   gradient_rows_.get() + b * gradient_rows_floats_, dv, h_.dv.row, add);
+      pg::multiply(count, columns, s_.depth, moved_.get(), stride_, 1,
+                   query_rows_.get() + b * query_rows_floats_, dk, h_.dk.row, add);
+      pg::multiply(columns, count, s_.depth, moved_.get(), 1, stride_, key_rows_.get(),
+                   h_.dq.data + begin * h_.dq.row, h_.dq.row, true);
       add = true;
     }
     if (add) return;

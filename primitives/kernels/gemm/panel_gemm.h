@@ -42,4 +42,13 @@ struct Product {
 /// Computes the columns of panels [begin, end).
 void multiply(const Product& product, int64_t begin, int64_t end);
 
+/// out = a panels, or out += a panels if `add`. `end` -1: all panels from `begin` on.
+inline void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int64_t a_stride,
+                     int64_t a_step, const float* panels, float* out, int64_t out_stride, bool add,
+                     int64_t begin = 0, int64_t end = -1) {
+  multiply({rows, inner, columns, a, a_stride, a_step, panels, add ? out : nullptr,
+            add ? out_stride : 0, out, out_stride},
+           begin, end < 0 ? panel_count(columns) : end);
+}
+
 }  // namespace wide::panel_gemm

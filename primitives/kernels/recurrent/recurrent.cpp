@@ -87,17 +87,9 @@ int64_t scratch_stride(const CellKind& kind, int64_t width) {
 /// out = rows of `a` times the input's weights, or out += rows times the `hidden` weights.
 void multiply(const Sequence& s, int64_t rows, const float* a, int64_t a_stride, bool hidden,
               float* out, int64_t out_stride) {
-  panel_gemm::Product p;
-  p.rows = rows;
-  p.inner = hidden ? s.width : s.in;
-  p.columns = (hidden ? s.kind.hidden : s.kind.input) * s.width;
-  p.a = a;
-  p.a_stride = a_stride;
-  p.panels = hidden ? s.hidden : s.input;
-  p.residual = hidden ? out : nullptr;
-  p.out = out;
-  p.residual_stride = p.out_stride = out_stride;
-  panel_gemm::multiply(p, 0, panel_gemm::panel_count(p.columns));
+  const int64_t columns = (hidden ? s.kind.hidden : s.kind.input) * s.width;
+  panel_gemm::multiply(rows, hidden ? s.width : s.in, columns, a, a_stride, 1,
+                       hidden ? s.hidden : s.input, out, out_stride, hidden);
 }
 
 /// Computes the input's part of `steps` steps, bias included, as gates `[steps, B, stride]`.
