@@ -285,10 +285,7 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
     step.parameter = reinterpret_cast<T*>(row(kept.tensor, slot));
     step.gradient = static_cast<const T*>(made.gradients[j]);
     step.state = state.data();
-    if constexpr (std::is_same_v<T, double>)
-      optimizer_->step_f64(step);
-    else
-      optimizer_->step_f32(step);
+    optimizer_->step(step);
     if (!kept.average.defined()) continue;
     T* average = reinterpret_cast<T*>(row(kept.average, slot));
     const T old = T(ema), added = T(1 - ema);
@@ -347,10 +344,7 @@ void TrainedModels::rehearse_as(int64_t slot, const Made& made) const {
     step.parameter = parameter.data();
     step.gradient = static_cast<const T*>(made.gradients[j]);
     step.state = state.data();
-    if constexpr (std::is_same_v<T, double>)
-      optimizer_->step_f64(step);
-    else
-      optimizer_->step_f32(step);
+    optimizer_->step(step);
   }
 }
 

@@ -39,10 +39,7 @@ void step_blocks(const Optimizer& optimizer, const Tensors& from, const Tensor& 
       step.hyper = values + model * static_cast<int64_t>(optimizer.hyperparameters.size());
       step.step = steps;
       step.state = block + 1;
-      if constexpr (std::is_same_v<T, double>)
-        optimizer.step_f64(step);
-      else
-        optimizer.step_f32(step);
+      optimizer.step(step);
     }
   });
 }

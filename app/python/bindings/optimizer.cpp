@@ -55,10 +55,7 @@ void step_block(const wide::Optimizer& optimizer, const Parameter& s, const Bloc
   step.hyper = hyper;
   step.step = s.step;
   step.state = state;
-  if constexpr (std::is_same_v<T, double>)
-    optimizer.step_f64(step);
-  else
-    optimizer.step_f32(step);
+  optimizer.step(step);
 }
 
 void check(const Parameter& s) {

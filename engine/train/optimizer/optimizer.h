@@ -53,6 +53,8 @@ struct Optimizer {
   std::vector<OptimizerState> state;
   void (*step_f32)(const ParameterStep<float>&) = nullptr;
   void (*step_f64)(const ParameterStep<double>&) = nullptr;
+  void step(const ParameterStep<float>& s) const { step_f32(s); }
+  void step(const ParameterStep<double>& s) const { step_f64(s); }
   /// The step by ATen's fused or list operators, for baselines of separate models
   /// (engine/train/optimizer/list_step.h). Null: by the formula.
   void (*step_lists)(const ListStep&) = nullptr;
