@@ -228,8 +228,7 @@ void Program::keep_nodes(const std::vector<bool>& keep) {
 int64_t Program::remove_dead_nodes() {
   ByValue<bool> live(values.size(), false);
   const auto need = [&](ValueId id) { live[id] = true; };
-  std::for_each(outputs.begin(), outputs.end(), need);
-  for (const Update& u : updates) need(u.value);
+  for (const ValueId id : results()) need(id);
   std::vector<bool> keep(nodes.size(), false);
   // A needed composite call needs its arguments, even if its own nodes read a new value instead (a
   // view of a tensor changed in place): the claim of the whole call reads them.
@@ -259,9 +258,14 @@ int64_t Program::remove_dead_nodes() {
 ByValue<int32_t> Program::uses() const {
   ByValue<int32_t> count(values.size(), 0);
   for (const Node& node : nodes) for_each_value(node.arguments, [&](ValueId id) { ++count[id]; });
-  for (ValueId id : outputs) ++count[id];
-  for (const Update& u : updates) ++count[u.value];
+  for (const ValueId id : results()) ++count[id];
   return count;
+}
+
+std::vector<ValueId> Program::results() const {
+  std::vector<ValueId> all = outputs;
+  for (const Update& u : updates) all.push_back(u.value);
+  return all;
 }
 
 ByValue<int32_t> Program::producers() const {
@@ -282,8 +286,7 @@ int64_t Program::peak_bytes() const {
                      [&](ValueId id) { root[id] = root[nodes[i].arguments[0].values[0]]; });
     for_each_value(nodes[i].arguments, [&](ValueId id) { last[root[id]] = i; });
   }
-  for (ValueId id : outputs) last[root[id]] = nodes.size();
-  for (const Update& u : updates) last[root[u.value]] = nodes.size();
+  for (const ValueId id : results()) last[root[id]] = nodes.size();
   int64_t now = 0;
   for (const Value& v : values)
     if (v.role != Role::intermediate) now += v.bytes();
@@ -380,8 +383,7 @@ Tensors interpret(const Program& program, const Tensors& bound) {
     });
   }
   Tensors results;
-  for (ValueId id : program.outputs) results.push_back(env[id]);
-  for (const Update& u : program.updates) results.push_back(env[u.value]);
+  for (const ValueId id : program.results()) results.push_back(env[id]);
   return results;
 }
 

@@ -144,6 +144,8 @@ struct Program {
   int64_t remove_dead_nodes();
   /// For every value the number of reads by nodes, outputs and updates.
   ByValue<int32_t> uses() const;
+  /// The outputs, then the updates.
+  std::vector<ValueId> results() const;
   /// For every value the node that makes it, or -1.
   ByValue<int32_t> producers() const;
   /// The peak of live bytes if values are freed after their last use, bound values included.

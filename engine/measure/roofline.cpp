@@ -113,8 +113,7 @@ WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& s
   for (size_t i = 0; i < single.bound.size(); ++i)
     if (uses[single.bound[i]] > 0)
       load.bytes += bytes(single.bound[i]) * (i < shared.size() && shared[i] ? 1 : models);
-  for (const ValueId id : single.outputs) load.bytes += models * bytes(id);
-  for (const Update& update : single.updates) load.bytes += models * bytes(update.value);
+  for (const ValueId id : single.results()) load.bytes += models * bytes(id);
   return load;
 }
 

@@ -14,17 +14,13 @@ namespace {
 /// Replaces the attention kernel chosen for the CPU by scaled_dot_product_attention, which chooses
 /// again on the device that runs the program.
 void choose_attention_anew(Program& program) {
-  ByValue<bool> used(program.values.size(), false);
-  const auto use = [&](ValueId id) { used[id] = true; };
-  for (const Node& node : program.nodes) for_each_value(node.arguments, use);
-  for (const ValueId id : program.outputs) use(id);
-  for (const Update& u : program.updates) use(u.value);
+  const ByValue<int32_t> uses = program.uses();
   const c10::OperatorHandle neutral =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
   for (Node& node : program.nodes) {
     if (node.name() != "aten::_scaled_dot_product_flash_attention_for_cpu") continue;
     const ValueId sums = node.results[1].values[0];
-    if (sums != kNone && used[sums]) continue;
+    if (sums != kNone && uses[sums] > 0) continue;
     // (q, k, v, dropout_p, is_causal, attn_mask, scale) -> (q, k, v, attn_mask, dropout_p,
     // is_causal, scale, enable_gqa)
     const std::vector<Argument> in = std::move(node.arguments);

@@ -18,7 +18,7 @@ namespace {
 /// Bytes of a program's results and of the batches gathered for it.
 int64_t bytes_besides_arena(const Program& program, const PlannedSize& p) {
   int64_t bytes = 0;
-  for (const ValueId id : results_of(program)) bytes += program.value(id).bytes();
+  for (const ValueId id : program.results()) bytes += program.value(id).bytes();
   for (const size_t at : p.columns)
     if (!p.shared[at]) bytes += program.value(program.bound[at]).bytes();
   return bytes;
@@ -126,7 +126,7 @@ RangeMemory& Trainer::Impl::memory(PlannedSize& p, const Executor& executor, int
       const Value& v = program.value(program.bound[at]);
       m.taken[at] = at::empty(v.sizes, at::TensorOptions(v.dtype));
     }
-  for (const ValueId id : results_of(program))
+  for (const ValueId id : program.results())
     m.results.push_back(
         at::empty(program.value(id).sizes, at::TensorOptions(program.value(id).dtype)));
   return m;

@@ -33,8 +33,7 @@ void drop_weight_copies(Program& program) {
     });
     for_each_value(node.results, [&](ValueId id) { on_input[id] = input; });
   }
-  for (const ValueId id : program.outputs) needed[id] = true;
-  for (const Update& u : program.updates) needed[u.value] = true;
+  for (const ValueId id : program.results()) needed[id] = true;
   for (const Node& node : program.nodes) {
     if (node.name() != "aten::clone" || node.arguments[0].kind != Argument::Kind::value) continue;
     const ValueId made = node.results[0].values[0];

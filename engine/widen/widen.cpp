@@ -113,8 +113,7 @@ class Evaluator {
       release(item);
     }
     std::vector<WideValue> out;
-    for (ValueId id : program_.outputs) out.push_back(at(id));
-    for (const Update& u : program_.updates) out.push_back(at(u.value));
+    for (const ValueId id : program_.results()) out.push_back(at(id));
     return out;
   }
 

@@ -249,7 +249,7 @@ class Chains {
       if (program.nodes[i].phase == Phase::main) main_.push_back(i);
       for_each_value(program.nodes[i].arguments, [&](ValueId id) { readers_[id].push_back(i); });
     }
-    for (const ValueId id : results_of(program)) result_[id] = true;
+    for (const ValueId id : program.results()) result_[id] = true;
   }
 
   std::string run() {

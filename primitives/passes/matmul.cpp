@@ -42,7 +42,7 @@ class Products {
         keep_(program.nodes.size(), true) {
     for (size_t i = 0; i < program.nodes.size(); ++i)
       for_each_value(program.nodes[i].arguments, [&](ValueId id) { readers_[id].push_back(i); });
-    for (const ValueId id : results_of(program)) result_[id] = true;
+    for (const ValueId id : program.results()) result_[id] = true;
   }
 
   std::string run() {

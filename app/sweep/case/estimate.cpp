@@ -37,8 +37,7 @@ int64_t bound_bytes(const Program& program) {
 
 int64_t result_bytes(const Program& program) {
   int64_t bytes = 0;
-  for (const ValueId id : program.outputs) bytes += program.value(id).bytes();
-  for (const Update& u : program.updates) bytes += program.value(u.value).bytes();
+  for (const ValueId id : program.results()) bytes += program.value(id).bytes();
   return bytes;
 }
 

@@ -91,7 +91,7 @@ void PlanBuilder::find_outside() {
     }
   };
   for (size_t i : main_) for_each_value(program_.nodes[i].arguments, read);
-  for (ValueId id : results_of(program_)) read(id);
+  for (ValueId id : program_.results()) read(id);
   plan_.kept_.resize(plan_.outside_.size());
 }
 
@@ -196,7 +196,7 @@ std::shared_ptr<const PackedCall> PlanBuilder::packed(size_t p, const std::strin
 
 void PlanBuilder::choose_outputs() {
   output_of_.assign(program_.values.size(), -1);
-  const std::vector<ValueId> results = results_of(program_);
+  const std::vector<ValueId> results = program_.results();
   for (size_t k = 0; k < results.size(); ++k) {
     Value v = value(results[k]);
     plan_.results_.push_back(v);
@@ -216,7 +216,7 @@ void PlanBuilder::choose_outputs() {
 /// Finds what memory is lent, and where in it the values lie that the plan places.
 void PlanBuilder::find_lent() {
   if (options_.lends_results) {
-    const std::vector<ValueId> results = results_of(program_);
+    const std::vector<ValueId> results = program_.results();
     for (size_t k = 0; k < results.size(); ++k) {
       const Value& v = value(results[k]);
       const int32_t made = made_at_[static_cast<size_t>(uses_.root(results[k]))];
@@ -230,7 +230,7 @@ void PlanBuilder::find_lent() {
     lifetimes_.push_back({value(id).bytes(), 0, uses_.last(id)});
   const ArenaLayout layout = place(lifetimes_, lent_);
   placed_ = layout.places;
-  lent_.resize(results_of(program_).size());
+  lent_.resize(program_.results().size());
   for (BufferPlace& p : placed_)
     if (p.lent < 0) p.lent = static_cast<int64_t>(lent_.size());
   if (layout.bytes > 0) lent_.push_back({layout.bytes, main_.size() + 1});
@@ -455,7 +455,7 @@ void PlanBuilder::make_copies() {
       plan_.steps_[step_of[last]].releases.push_back(result.window);
     });
   }
-  const std::vector<ValueId> results = results_of(program_);
+  const std::vector<ValueId> results = program_.results();
   plan_.gives_.assign(results.size(), false);
   plan_.given_.resize(results.size());
   for (size_t k = 0; k < results.size(); ++k) {

@@ -42,7 +42,7 @@ Uses::Uses(const Program& program, const std::vector<size_t>& main)
     });
   }
   last_node_ = last_;
-  for (ValueId id : results_of(program)) last_[static_cast<size_t>(root(id))] = main_.size();
+  for (ValueId id : program.results()) last_[static_cast<size_t>(root(id))] = main_.size();
 }
 
 bool Uses::covers_root(ValueId id) const {
@@ -86,12 +86,6 @@ std::vector<size_t> main_of(const Program& program) {
   for (size_t i = 0; i < program.nodes.size(); ++i)
     if (program.nodes[i].phase == Phase::main) main.push_back(i);
   return main;
-}
-
-std::vector<ValueId> results_of(const Program& program) {
-  std::vector<ValueId> results = program.outputs;
-  for (const Update& u : program.updates) results.push_back(u.value);
-  return results;
 }
 
 bool dense(const Value& value) {

@@ -38,9 +38,6 @@ class Uses {
 /// The nodes of main, by index.
 std::vector<size_t> main_of(const Program& program);
 
-/// The program's outputs, then its updates.
-std::vector<ValueId> results_of(const Program& program);
-
 /// Whether strides have neither overlaps nor holes, in any order of dimensions.
 bool dense(const Value& value);
 
