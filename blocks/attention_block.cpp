@@ -36,10 +36,7 @@ Target target() {
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
   t.sweeps["ci"] = {{4, 16}, {"B=2 T=16 D=32 h=2"}};
-  t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
-    return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
-  };
+  t.flops = [](const Shape& s) { return transformer_flops(s, 4); };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two linear layers around a softmax over T terms";
   t.odd_shapes = {"B=3 T=5 D=6 h=3", "B=1 T=1 D=5 h=5 rope=0"};

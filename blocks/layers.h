@@ -94,4 +94,17 @@ inline Target model_target(std::string name, std::string summary, std::string fo
   return t;
 }
 
+/// Strategies that can be forced for the parts of an attention block.
+inline std::map<std::string, std::map<std::string, std::string>> attention_parts() {
+  return {{"packed", {{"attention", "packed"}}},
+          {"fused", {{"attention", "fused"}}},
+          {"math", {{"attention", "math"}}}};
+}
+
+/// FLOPs of linear layers with `squares` D² weights around one self attention; x [B,T,D].
+inline double transformer_flops(const Shape& s, double squares) {
+  const double tokens = product(s, {"B", "T"}), d = double(s["D"]);
+  return 2.0 * squares * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
+}
+
 }  // namespace wide

@@ -41,9 +41,7 @@ Target target() {
   t.oracle =
       "y = nn.functional.scaled_dot_product_attention(t['q'], t['k'], t['v'], "
       "is_causal=bool(a.causal))";
-  t.parts = {{"packed", {{"attention", "packed"}}},
-             {"fused", {{"attention", "fused"}}},
-             {"math", {{"attention", "math"}}}};
+  t.parts = attention_parts();
   t.may_not_fit = true;
   t.samples = "B";
   return t;

@@ -56,10 +56,7 @@ Target target() {
                        "x += mha(norm(x)), x += W2 gelu(W1 norm(x)),  NBTD -> NBTD", naive,
                        optimised, "B=8 T=512 D=256 h=8", "B=2 T=8 D=16 h=2");
   t.axes.push_back({"h", "heads of attention"});
-  t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
-    return 24.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
-  };
+  t.flops = [](const Shape& s) { return transformer_flops(s, 12); };
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.refusals = {{"B=1 T=4 D=6 h=4", "[naive_block] h: got 4, expected a divisor of D=6; try h=1"}};
   t.oracle = std::string(kNaiveOracle) + R"(

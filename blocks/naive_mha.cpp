@@ -42,10 +42,7 @@ Target target() {
                        "y = Wo softmax(q kᵀ / sqrt(d)) v,  NBTD -> NBTD", naive, optimised,
                        "B=8 T=512 D=256 h=8", "B=2 T=16 D=16 h=2");
   t.axes.push_back({"h", "heads of attention"});
-  t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"] * s["T"]), width = double(s["D"]);
-    return 8.0 * tokens * width * width + 4.0 * tokens * double(s["T"]) * width;
-  };
+  t.flops = [](const Shape& s) { return transformer_flops(s, 4); };
   t.odd_shapes = {"B=3 T=5 D=6 h=3"};
   t.refusals = {{"B=1 T=4 D=6 h=4", "[naive_mha] h: got 4, expected a divisor of D=6; try h=1"}};
   t.oracle = std::string(kNaiveOracle) + "y = mha(t['x'])";

@@ -44,9 +44,7 @@ Target target() {
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};
   t.sweeps["ci"] = {{4, 8}, {"B=2 T=9 D=16 h=2 E=8"}};
   t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
-    return 24.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d +
-           6.0 * double(s["B"]) * double(s["E"]) * d;
+    return transformer_flops(s, 12) + 6.0 * product(s, {"B", "E", "D"});
   };
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "three linear layers and a softmax in a row";

@@ -104,11 +104,4 @@ def modulate(x, shift, scale):
     return normal * (1 + scale[:, None]) + shift[:, None]
 )";
 
-/// Strategies that can be forced for the parts of an attention block.
-inline std::map<std::string, std::map<std::string, std::string>> attention_parts() {
-  return {{"packed", {{"attention", "packed"}}},
-          {"fused", {{"attention", "fused"}}},
-          {"math", {{"attention", "math"}}}};
-}
-
 }  // namespace wide

@@ -2,7 +2,7 @@
 // positions, RMSNorm, SwiGLU and a head of its own
 // shapes: ids [N,B,T], next [N,B,T] -> loss [N]
 // source: the five sizes of a course on language models (small to 2.7B)
-#include "blocks/layers.h"
+#include "blocks/naive.h"
 
 namespace wide::language_model_target {
 namespace {
@@ -89,10 +89,7 @@ Network network(const Shape& shape) {
         return at::linear(y, c.next()).unflatten(-1, {h, depth}).transpose(1, 2);
       };
       const Tensor q = turned(heads(), cos, sin), k = turned(heads(), cos, sin), values = heads();
-      Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(double(depth));
-      const Tensor all = at::ones({steps, steps}, options.dtype(at::kBool));
-      scores = scores.masked_fill(at::triu(all, 1), -INFINITY);
-      const Tensor a = at::matmul(at::softmax(scores, -1), values);
+      const Tensor a = naive_attention(q, k, values, /*causal=*/true);
       x = x + at::linear(a.transpose(1, 2).flatten(-2), c.next());
       const Tensor z = norm(x), gate = c.next(), up = c.next();
       x = x + swiglu(z, gate, up, c.next());

@@ -51,10 +51,7 @@ Target transformer_target() {
                           {{16}, {"B=4 T=32 D=64 h=4"}});
   t.axes = axes({"B", "T", "D", "h"});
   t.sweeps["ci"] = {{4, 16}, {"B=2 T=8 D=16 h=2"}};
-  t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
-    return 24.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
-  };
+  t.flops = [](const Shape& s) { return transformer_flops(s, 12); };
   t.refusals = {{"B=1 T=4 D=6 h=4", "[transformer] h: got 4, expected a divisor of D=6; try h=1"}};
   return t;
 }
