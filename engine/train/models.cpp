@@ -348,14 +348,17 @@ void TrainedModels::rehearse_as(int64_t slot, const Made& made) const {
   }
 }
 
-template <class Visit>
-void TrainedModels::for_each_rows(Visit visit) {
-  for (Kept& kept : kept_) {
-    if (kept.shared) continue;
-    visit(kept.tensor);
-    for (Tensor& m : kept.moments)
-      if (m.defined()) visit(m);
-    if (kept.average.defined()) visit(kept.average);
+template <class Self, class Visit>
+void TrainedModels::for_each_tensor(Self& self, Visit visit) {
+  for (size_t k = 0; k < self.kept_.size(); ++k) {
+    const std::string& name = self.specs_[k].name;
+    auto& kept = self.kept_[k];
+    visit("weight." + name, kept.tensor, kept.shared);
+    for (size_t m = 0; m < kept.moments.size(); ++m)
+      if (kept.moments[m].defined())
+        visit(fmt::format("state.{}.{}", name, self.optimizer_->state[m].name), kept.moments[m],
+              false);
+    if (kept.average.defined()) visit("ema." + name, kept.average, false);
   }
 }
 
@@ -370,7 +373,8 @@ void TrainedModels::stop(int64_t model) {
   if (at == running_.end()) return;
   const auto from = static_cast<int64_t>(at - running_.begin());
   const auto last = static_cast<int64_t>(running_.size()) - 1;
-  for_each_rows([&](Tensor& rows) {
+  for_each_tensor(*this, [&](const std::string&, const Tensor& rows, bool shared) {
+    if (shared) return;
     const size_t bytes = row_bytes(rows);
     std::vector<char> held(row(rows, from), row(rows, from) + bytes);
     for (int64_t s = from; s < last; ++s) std::memcpy(row(rows, s), row(rows, s + 1), bytes);
@@ -386,7 +390,8 @@ void TrainedModels::copy(int64_t from, int64_t to) {
   for (const int64_t model : {from, to}) check_model(model);
   if (from == to) return;
   const std::vector<int64_t> slots = slots_by_model();
-  for_each_rows([&](Tensor& rows) {
+  for_each_tensor(*this, [&](const std::string&, const Tensor& rows, bool shared) {
+    if (shared) return;
     std::memcpy(row(rows, slots[static_cast<size_t>(to)]),
                 row(rows, slots[static_cast<size_t>(from)]), row_bytes(rows));
   });
@@ -448,20 +453,17 @@ void TrainedModels::set_weights(const std::map<std::string, Tensor>& weights) {
 
 /// Moves every model into the slot of its number, so that all run.
 void TrainedModels::run_all_in_order() {
-  for_each_rows([&](Tensor& rows) { rows.copy_(by_model(rows)); });
+  for_each_tensor(*this, [&](const std::string&, const Tensor& rows, bool shared) {
+    if (!shared) rows.copy_(by_model(rows));
+  });
   std::iota(model_at_.begin(), model_at_.end(), 0);
   set_running(model_at_);
 }
 
 void TrainedModels::save(std::map<std::string, Tensor>& into) const {
-  for (const auto& [name, tensor] : weights(false)) into["weight." + name] = tensor;
-  for (size_t k = 0; k < kept_.size(); ++k) {
-    for (size_t m = 0; m < kept_[k].moments.size(); ++m)
-      if (kept_[k].moments[m].defined())
-        into[fmt::format("state.{}.{}", specs_[k].name, optimizer_->state[m].name)] =
-            by_model(kept_[k].moments[m]);
-    if (kept_[k].average.defined()) into["ema." + specs_[k].name] = by_model(kept_[k].average);
-  }
+  for_each_tensor(*this, [&](const std::string& name, const Tensor& tensor, bool shared) {
+    into[name] = shared ? tensor.clone() : by_model(tensor);
+  });
   for (const auto& [name, values] : hyper_)
     into["hyper." + name] = at::tensor(values, at::TensorOptions().dtype(at::kDouble));
   into["steps"] = at::tensor(steps_, at::TensorOptions().dtype(at::kLong));
@@ -495,17 +497,9 @@ void TrainedModels::load(const std::map<std::string, Tensor>& from) {
   keep_moments();
   // The loaded rows are in the order of models, whatever the slots were.
   std::iota(model_at_.begin(), model_at_.end(), 0);
-  const auto into_rows = [&](const Tensor& rows, const std::string& name) {
-    rows.copy_(take(name, rows.sizes(), rows.scalar_type()));
-  };
-  for (size_t k = 0; k < kept_.size(); ++k) {
-    into_rows(kept_[k].tensor, "weight." + specs_[k].name);
-    for (size_t m = 0; m < kept_[k].moments.size(); ++m)
-      if (kept_[k].moments[m].defined())
-        into_rows(kept_[k].moments[m],
-                  fmt::format("state.{}.{}", specs_[k].name, optimizer_->state[m].name));
-    if (kept_[k].average.defined()) into_rows(kept_[k].average, "ema." + specs_[k].name);
-  }
+  for_each_tensor(*this, [&](const std::string& name, const Tensor& tensor, bool /*shared*/) {
+    tensor.copy_(take(name, tensor.sizes(), tensor.scalar_type()));
+  });
   numbers("steps", steps_, at::kLong, int64_t{});
   numbers("seeds", seeds_, at::kLong, int64_t{});
   const Tensor runs = take("running", {n_}, at::kBool);
@@ -523,14 +517,9 @@ void TrainedModels::load(const std::map<std::string, Tensor>& from) {
 
 int64_t TrainedModels::bytes() const {
   int64_t bytes = 0;
-  for (const Kept& kept : kept_) {
-    const auto add = [&](const Tensor& t) {
-      if (t.defined()) bytes += static_cast<int64_t>(t.storage().nbytes());
-    };
-    add(kept.tensor);
-    for (const Tensor& m : kept.moments) add(m);
-    add(kept.average);
-  }
+  for_each_tensor(*this, [&](const std::string&, const Tensor& tensor, bool) {
+    bytes += static_cast<int64_t>(tensor.storage().nbytes());
+  });
   return bytes;
 }
 

@@ -75,8 +75,10 @@ class TrainedModels {
   bool write_as(int64_t slot, const Made& made, double factor);
   template <class T>
   void rehearse_as(int64_t slot, const Made& made) const;
-  template <class Visit>
-  void for_each_rows(Visit visit);  // every tensor with rows, moments included
+  /// Calls `visit(name, tensor, shared)` for every tensor, moments included, by its name in a
+  /// state.
+  template <class Self, class Visit>
+  static void for_each_tensor(Self& self, Visit visit);
   Tensor rows_like(const Tensor& rows) const;
   Tensor by_model(const Tensor& rows) const;
   void keep_moments();
