@@ -81,10 +81,6 @@ Tensor keys(const AttentionConfig& c, const WideCall& call) {
   return c.keys_transposed ? call.inputs[1].transpose(-1, -2) : call.inputs[1];
 }
 
-std::optional<Tensor> optional(const Tensor& t) {
-  return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
-}
-
 /// Keys or values, expanded to the heads of q unless queries are grouped.
 Tensor for_heads(const Tensor& t, const Tensor& q, bool grouped) {
   if (grouped || t.size(-3) == q.size(-3)) return t;
@@ -159,7 +155,7 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
   };
   if (one_head && mask.defined()) mask = mask.unsqueeze(1);
   const Tensor y =
-      at::scaled_dot_product_attention(folded(q), folded(k), folded(v), optional(mask), c.dropout,
+      at::scaled_dot_product_attention(folded(q), folded(k), folded(v), if_defined(mask), c.dropout,
                                        c.causal, c.scale, c.grouped_queries);
   return {(one_head ? y.squeeze(1) : y).unflatten(0, {call.n, q.size(1)})};
 }

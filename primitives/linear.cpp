@@ -97,8 +97,7 @@ Tensors packed(const LinearConfig& config, const WideCall& call) {
   const Tensor& weight = call.inputs[1];
   const Tensor w = config.transposed ? weight : weight.transpose(1, 2);
   const Tensor x = call.inputs[0].reshape({call.n, -1, w.size(1)});
-  std::optional<Tensor> bias;
-  if (call.inputs[2].defined()) bias = call.inputs[2];
+  std::optional<Tensor> bias = if_defined(call.inputs[2]);
   Sizes result = call.inputs[0].sizes().vec();
   result.back() = w.size(2);
   if (takes("wide::bf16_linear", {x, w}))

@@ -17,6 +17,11 @@ struct WideCall {
   std::vector<bool> shared;  // which inputs were the same for all models
 };
 
+/// A tensor as an optional argument: none if it is undefined.
+inline std::optional<Tensor> if_defined(const Tensor& t) {
+  return t.defined() ? std::optional(t) : std::nullopt;
+}
+
 /// Yes, or the reason why not: `[conv2d/grouped] groups: got 3, expected ...; try ...`.
 using Applies = std::optional<std::string>;
 

@@ -10,9 +10,8 @@ namespace {
 /// Winograd's algorithm, for stride 1: fewer products, of transformed patches and filters.
 template <int kTile>
 Tensors winograd(const ConvolutionConfig& c, const WideCall& call) {
-  return {winograd_convolution(
-      call.inputs[0], call.inputs[1],
-      call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt, c.padding, kTile)};
+  return {winograd_convolution(call.inputs[0], call.inputs[1], if_defined(call.inputs[2]),
+                               c.padding, kTile)};
 }
 
 Applies winograd_applies(const std::string& name, const ConvolutionConfig& c,

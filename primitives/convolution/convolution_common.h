@@ -109,12 +109,6 @@ inline std::vector<Claim> claims(const Layer& layer) {
 
 // -------------------------------------------------------------------------------- strategies
 
-inline Tensor call_convolution(const ConvolutionConfig& c, const Tensor& x, const Tensor& w,
-                               const Tensor& b, int64_t groups) {
-  return at::convolution(x, w, b, c.stride, c.padding, c.dilation, c.transposed, c.output_padding,
-                         groups);
-}
-
 /// The same layer with an axis of height 1 in front: oneDNN packs weights of images only.
 inline ConvolutionConfig as_image(ConvolutionConfig c) {
   c.dims = 2;
@@ -130,7 +124,8 @@ inline Tensor joined_weights(const ConvolutionConfig& c, const Tensor& w, bool o
 }
 
 /// The N models as groups of one convolution; `last`: input and weights with channels last.
-inline Tensors as_groups(const ConvolutionConfig& config, const WideCall& call, bool last) {
+template <bool last>
+Tensors as_groups(const ConvolutionConfig& config, const WideCall& call) {
   const bool line = config.dims == 1;
   const ConvolutionConfig c = line ? as_image(config) : config;
   const Tensor x = line ? call.inputs[0].unsqueeze(-2) : call.inputs[0];
@@ -144,18 +139,10 @@ inline Tensors as_groups(const ConvolutionConfig& config, const WideCall& call, 
                         : last    ? pack_channels_last(x)
                                   : pack_channels(x);
   const Tensor b = call.inputs[2].defined() ? call.inputs[2].reshape({-1}) : Tensor();
-  const Tensor y = call_convolution(c, packed.contiguous(format),
-                                    joined_weights(c, w, one_input).contiguous(format), b,
-                                    one_input ? 1 : c.groups * call.n);
+  const Tensor y = at::convolution(
+      packed.contiguous(format), joined_weights(c, w, one_input).contiguous(format), b, c.stride,
+      c.padding, c.dilation, c.transposed, c.output_padding, one_input ? 1 : c.groups * call.n);
   return {unpack_channels(line ? y.squeeze(2) : y, call.n)};
-}
-
-inline Tensors grouped(const ConvolutionConfig& c, const WideCall& call) {
-  return as_groups(c, call, false);
-}
-
-inline Tensors channels_last(const ConvolutionConfig& c, const WideCall& call) {
-  return as_groups(c, call, true);
 }
 
 /// With channels innermost, oneDNN's grouped convolution in bfloat16 leaks NaN of one group into
@@ -236,10 +223,8 @@ inline Tensors direct(const ConvolutionConfig& c, const WideCall& call) {
     layer.kernel.push_back(w.size(static_cast<int64_t>(k) + 3));
     layer.output.push_back(c.output(k, x.size(static_cast<int64_t>(k) + 3), layer.kernel.back()));
   }
-  return {
-      direct_convolution(x, pack_filters(w, c.groups, c.transposed),
-                         call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt,
-                         filters_per_group(c, w) * c.groups, layer)};
+  return {direct_convolution(x, pack_filters(w, c.groups, c.transposed), if_defined(call.inputs[2]),
+                             filters_per_group(c, w) * c.groups, layer)};
 }
 
 inline Applies direct_applies(const std::string& name, const ConvolutionConfig& c,
@@ -256,9 +241,7 @@ inline Applies direct_applies(const std::string& name, const ConvolutionConfig& 
 
 /// A convolution of one tap: each model's weights times its images, in place.
 inline Tensors pointwise(const ConvolutionConfig& /*c*/, const WideCall& call) {
-  return {pointwise_convolution(
-      call.inputs[0], call.inputs[1],
-      call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt)};
+  return {pointwise_convolution(call.inputs[0], call.inputs[1], if_defined(call.inputs[2]))};
 }
 
 inline Applies pointwise_applies(const std::string& name, const ConvolutionConfig& c,
@@ -282,8 +265,7 @@ inline Tensors depthwise(const ConvolutionConfig& c, const WideCall& call) {
     const auto axis = static_cast<int64_t>(k) + 3;
     layer.output.push_back(c.output(k, x.size(axis), w.size(axis)));
   }
-  return {depthwise_convolution(
-      x, w, call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt, layer)};
+  return {depthwise_convolution(x, w, if_defined(call.inputs[2]), layer)};
 }
 
 inline Applies depthwise_applies(const std::string& name, const ConvolutionConfig& /*c*/,
@@ -306,8 +288,8 @@ inline std::vector<Strategy> strategies(const Layer& layer) {
   std::vector<Strategy> all{
       strategy<Config>("direct", "summed straight from every model's images, inference", direct,
                        named(direct_applies), {"wide::direct_convolution"}),
-      strategy<Config>("grouped", "the models as groups of one convolution", grouped),
-      strategy<Config>("channels_last", "grouped, channels innermost in memory", channels_last,
+      strategy<Config>("grouped", "the models as groups of one convolution", as_groups<false>),
+      strategy<Config>("channels_last", "grouped, channels innermost in memory", as_groups<true>,
                        named(channels_last_applies))};
   if (!layer.transposed) {
     all.push_back(strategy<Config>("unfold", "patches gathered once, then one batched GEMM",

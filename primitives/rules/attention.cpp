@@ -63,8 +63,7 @@ Tensors folded(const KernelConfig& c, const WideCall& call) {
   const auto fold = [&](size_t i) { return call.inputs[i].flatten(0, 1); };
   const auto back = [&](const Tensor& t) { return t.unflatten(0, {call.n, -1}); };
   const Tensor q = fold(0), k = fold(1), v = fold(2);
-  const Tensor given = folded_mask(call, aligned_mask(call));
-  const auto mask = given.defined() ? std::optional(given) : std::nullopt;
+  const auto mask = if_defined(folded_mask(call, aligned_mask(call)));
   if (c.op == kBackward) {
     const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         fold(4), q, k, v, fold(5), fold(6), c.dropout, c.causal, mask, c.scale);
