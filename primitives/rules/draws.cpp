@@ -43,13 +43,13 @@ Tensor alpha_drop(const Tensor& x, double p, int64_t drawn) {
 // -------------------------------------------------------------------------- what they replace
 
 /// A random operator that is replaced if `takes` its arguments. `made` computes its result, which
-/// an in-place operator writes to self.
+/// an in-place operator, whose name ends with `_`, writes to self.
 struct Row {
   const char* op;
   size_t arguments;  // their number, which tells overloads apart
   bool (*takes)(In in);
   Tensor (*made)(In in);
-  bool in_place;
+  bool in_place_too = false;  // there is also `op` with `_`
 };
 
 bool trains(In in) { return in[2].toBool(); }
@@ -61,14 +61,10 @@ Tensor feature_dropped(In in) { return drop(in[0].toTensor(), in[1].toDouble(), 
 Tensor alpha_dropped(In in) { return alpha_drop(in[0].toTensor(), in[1].toDouble(), kAll); }
 Tensor feature_alpha_dropped(In in) { return alpha_drop(in[0].toTensor(), in[1].toDouble(), 2); }
 
-/// Uniform numbers with self's sizes and dtype.
-Tensor like_uniform(In in) {
+/// Numbers with self's sizes and dtype.
+Tensor like(In in, decltype(uniform)& drawn) {
   const Tensor x = in[0].toTensor();
-  return uniform(x.sizes(), x.scalar_type());
-}
-Tensor like_normal(In in) {
-  const Tensor x = in[0].toTensor();
-  return normal(x.sizes(), x.scalar_type());
+  return drawn(x.sizes(), x.scalar_type());
 }
 
 // Arguments: self, dtype, ...
@@ -89,13 +85,13 @@ Tensor new_normal(In in) { return normal(in[0].toIntVector(), dtype_of(in)); }
 
 Tensor between(In in) {  // self, from, to
   const double from = in[1].toDouble(), to = in[2].toDouble();
-  return like_uniform(in) * (to - from) + from;
+  return like(in, uniform) * (to - from) + from;
 }
 Tensor around(In in) {  // self, mean, std
-  return like_normal(in) * in[2].toDouble() + in[1].toDouble();
+  return like(in, normal) * in[2].toDouble() + in[1].toDouble();
 }
 Tensor decaying(In in) {  // self, lambda
-  return -at::log1p(-like_uniform(in)) / in[1].toDouble();
+  return -at::log1p(-like(in, uniform)) / in[1].toDouble();
 }
 
 /// Factors of rrelu: random slopes in [lower, upper] where x <= 0, else 1.
@@ -114,40 +110,28 @@ Tensor kept(const Tensor& like, const Tensor& drawn, const IValue& p) {
 at::ScalarType real_type(const Tensor& t) {
   return t.is_floating_point() ? t.scalar_type() : at::kFloat;
 }
-Tensor by_own_chance(In in) {  // self is p
+Tensor by_chance(In in) {  // self, p, generator; or self, which is p, and generator
   const Tensor x = in[0].toTensor();
-  return kept(x, uniform(x.sizes(), real_type(x)), in[0]);
-}
-Tensor by_chance(In in) {  // self, p
-  const Tensor x = in[0].toTensor();
-  return kept(x, uniform(x.sizes(), real_type(x)), in[1]);
+  return kept(x, uniform(x.sizes(), real_type(x)), in[in.size() - 2]);
 }
 bool any(In) { return true; }
 
 constexpr Row kRows[] = {
-    {"aten::dropout", 3, trains, dropped, false},
-    {"aten::dropout_", 3, trains, dropped, true},
-    {"aten::feature_dropout", 3, trains, feature_dropped, false},
-    {"aten::feature_dropout_", 3, trains, feature_dropped, true},
-    {"aten::alpha_dropout", 3, trains, alpha_dropped, false},
-    {"aten::alpha_dropout_", 3, trains, alpha_dropped, true},
-    {"aten::feature_alpha_dropout", 3, trains, feature_alpha_dropped, false},
-    {"aten::feature_alpha_dropout_", 3, trains, feature_alpha_dropped, true},
-    {"aten::rrelu", 5, trains_slopes, randomly_leaky, false},
-    {"aten::rrelu_", 5, trains_slopes, randomly_leaky, true},
-    {"aten::rand_like", 6, real_like, uniform_like, false},
-    {"aten::randn_like", 6, real_like, normal_like, false},
-    {"aten::rand", 5, sized, new_uniform, false},
-    {"aten::randn", 5, sized, new_normal, false},
-    {"aten::uniform", 4, real, between, false},
-    {"aten::uniform_", 4, real, between, true},
-    {"aten::normal_functional", 4, by_number, around, false},
-    {"aten::normal_", 4, by_number, around, true},
-    {"aten::exponential", 3, real, decaying, false},
-    {"aten::exponential_", 3, real, decaying, true},
-    {"aten::bernoulli", 2, any, by_own_chance, false},
-    {"aten::bernoulli", 3, any, by_chance, false},
-    {"aten::bernoulli_", 3, any, by_chance, true},
+    {"aten::dropout", 3, trains, dropped, true},
+    {"aten::feature_dropout", 3, trains, feature_dropped, true},
+    {"aten::alpha_dropout", 3, trains, alpha_dropped, true},
+    {"aten::feature_alpha_dropout", 3, trains, feature_alpha_dropped, true},
+    {"aten::rrelu", 5, trains_slopes, randomly_leaky, true},
+    {"aten::rand_like", 6, real_like, uniform_like},
+    {"aten::randn_like", 6, real_like, normal_like},
+    {"aten::rand", 5, sized, new_uniform},
+    {"aten::randn", 5, sized, new_normal},
+    {"aten::uniform", 4, real, between, true},
+    {"aten::normal_functional", 4, by_number, around},
+    {"aten::normal_", 4, by_number, around},
+    {"aten::exponential", 3, real, decaying, true},
+    {"aten::bernoulli", 2, any, by_chance},
+    {"aten::bernoulli", 3, any, by_chance, true},
 };
 
 // input, p, train -> output, mask
@@ -188,15 +172,20 @@ Stack attention(In in) {
 
 bool register_all() {
   const char* why = "a model in training draws by its own counter";
-  for (const Row& row : kRows)
-    add_decomposition({row.op, why,
+  const auto add = [why](const std::string& op, const Row& row) {
+    add_decomposition({op, why,
                        [&row](In in) {
                          return draws_by_counter() && in.size() == row.arguments && row.takes(in);
                        },
-                       [&row](In in) {
+                       [&row, in_place = op.ends_with('_')](In in) {
                          const Tensor made = row.made(in);
-                         return Stack{row.in_place ? in[0].toTensor().copy_(made) : made};
+                         return Stack{in_place ? in[0].toTensor().copy_(made) : made};
                        }});
+  };
+  for (const Row& row : kRows) {
+    add(row.op, row);
+    if (row.in_place_too) add(std::string(row.op) + "_", row);
+  }
   add_decomposition({"aten::native_dropout", why,
                      [](In in) { return draws_by_counter() && (in[2].isNone() || in[2].toBool()); },
                      native_dropout});
@@ -243,12 +232,9 @@ std::optional<Claimed> claim_draw(const CallView& call) {
   return Claimed{c, {call.id(0), call.id(1)}, {0}};
 }
 
-Tensors uniform_wide(const DrawConfig& c, const WideCall& call) {
-  return {counter_uniform(call.inputs[0], call.inputs[1], c.site, c.size, c.dtype)};
-}
-
-Tensors normal_wide(const DrawConfig& c, const WideCall& call) {
-  return {counter_normal(call.inputs[0], call.inputs[1], c.site, c.size, c.dtype)};
+template <auto draw>
+Tensors draw_wide(const DrawConfig& c, const WideCall& call) {
+  return {draw(call.inputs[0], call.inputs[1], c.site, c.size, c.dtype)};
 }
 
 // x N.., seed N, step N, p N -> N..;  seed N, step N -> N size
@@ -259,11 +245,13 @@ WIDE_RULES({.name = "counter_dropout",
            {.name = "counter_uniform",
             .summary = "Uniform numbers by counter, every model's own",
             .claims = {{"wide::counter_uniform", claim_draw}},
-            .strategies = {strategy<DrawConfig>("wide", "all models in one call", uniform_wide)}},
+            .strategies = {strategy<DrawConfig>("wide", "all models in one call",
+                                                draw_wide<counter_uniform>)}},
            {.name = "counter_normal",
             .summary = "Normal numbers by counter, every model's own",
             .claims = {{"wide::counter_normal", claim_draw}},
-            .strategies = {strategy<DrawConfig>("wide", "all models in one call", normal_wide)}});
+            .strategies = {strategy<DrawConfig>("wide", "all models in one call",
+                                                draw_wide<counter_normal>)}});
 
 }  // namespace
 }  // namespace wide::draws_rules
