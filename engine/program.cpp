@@ -110,7 +110,7 @@ bool Node::is_random() const {
 }
 
 size_t Program::bound_at(ValueId id) const {
-  return static_cast<size_t>(std::find(bound.begin(), bound.end(), id) - bound.begin());
+  return static_cast<size_t>(std::ranges::find(bound, id) - bound.begin());
 }
 
 ValueId Program::add_value(Value value) {
@@ -200,11 +200,11 @@ std::string Program::text() const {
 
 void Program::replace_uses(ValueId from, ValueId to) {
   auto rename = [&](std::vector<Argument>& arguments) {
-    for (Argument& a : arguments) std::replace(a.values.begin(), a.values.end(), from, to);
+    for (Argument& a : arguments) std::ranges::replace(a.values, from, to);
   };
   for (Node& node : nodes) rename(node.arguments);
   for (Region& region : regions) rename(region.arguments);
-  std::replace(outputs.begin(), outputs.end(), from, to);
+  std::ranges::replace(outputs, from, to);
   for (Update& u : updates)
     if (u.value == from) u.value = to;
 }

@@ -254,7 +254,7 @@ std::shared_ptr<const SeparateDraws> draw_separate(const Program& single,
   made->first = with_seed(kSeparateSeed, run);
   made->elements = choose_elements(made->first);
   made->drawn = draw(run, kSeparateSeed, kSeeds, made->elements, made->first);
-  if (std::none_of(made->drawn.begin(), made->drawn.end(), varies)) return nullptr;
+  if (std::ranges::none_of(made->drawn, varies)) return nullptr;
   return made;
 }
 

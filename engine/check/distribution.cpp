@@ -123,7 +123,7 @@ class Distributions {
   bool rich(std::vector<double> values) const {
     const Mean mean = mean_of(values);
     const auto count = static_cast<std::ptrdiff_t>(values.size());
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     const auto distinct = std::unique(values.begin(), values.end()) - values.begin();
     return distinct >= count / 2 && mean.error > tolerance_ * std::abs(mean.value);
   }

@@ -105,7 +105,7 @@ bool is_fused(const Node& node) {
 }  // namespace
 
 Program in_exact_operators(const Program& program) {
-  if (std::none_of(program.nodes.begin(), program.nodes.end(), is_fused)) return program;
+  if (std::ranges::none_of(program.nodes, is_fused)) return program;
   Program made = program;
   made.nodes.clear();
   made.regions.clear();  // regions hold node indices

@@ -20,8 +20,7 @@ std::function<void()> repeated_call(CompiledModel& model, const Network& network
   if (!network.derivative) return model.repeated(inputs, back);
   const std::vector<size_t> at = network.indices(true);
   for (const auto& [output, tensor] : network.derivative->feedback())
-    back.emplace_back(output,
-                      static_cast<size_t>(std::find(at.begin(), at.end(), tensor) - at.begin()));
+    back.emplace_back(output, static_cast<size_t>(std::ranges::find(at, tensor) - at.begin()));
   return model.repeated(inputs, back);
 }
 

@@ -22,7 +22,7 @@ bool is_weight(const Value& v) { return v.role == Role::parameter || v.role == R
 
 /// Index in `bound` of a bound value, or -1.
 int64_t bound_index(const Program& program, ValueId id) {
-  auto at = std::find(program.bound.begin(), program.bound.end(), id);
+  auto at = std::ranges::find(program.bound, id);
   return at == program.bound.end() ? -1 : at - program.bound.begin();
 }
 

@@ -224,8 +224,8 @@ std::vector<Timing> measure(const std::vector<Contender>& contenders,
     if (!sampled) break;
     if (round < next_look) continue;
     next_look = round + 1 + round / 4;
-    const bool enough = std::all_of(runners.begin(), runners.end(),
-                                    [](const Runner& runner) { return runner.has_enough(); });
+    const bool enough =
+        std::ranges::all_of(runners, [](const Runner& runner) { return runner.has_enough(); });
     if (enough && narrow_enough(runners, options)) break;
   }
 
@@ -244,10 +244,9 @@ void summarise(Timing& timing) {
   timing.q1_ns = quantile(timing.samples_ns, 0.25);
   timing.q3_ns = quantile(timing.samples_ns, 0.75);
   const double fence = 1.5 * (timing.q3_ns - timing.q1_ns);
-  timing.outliers = static_cast<int>(
-      std::count_if(timing.samples_ns.begin(), timing.samples_ns.end(), [&](double sample) {
-        return sample < timing.q1_ns - fence || sample > timing.q3_ns + fence;
-      }));
+  timing.outliers = static_cast<int>(std::ranges::count_if(timing.samples_ns, [&](double sample) {
+    return sample < timing.q1_ns - fence || sample > timing.q3_ns + fence;
+  }));
 }
 
 Interval speedup(const Timing& baseline, const Timing& candidate, uint64_t seed) {

@@ -78,7 +78,7 @@ double ratio(double a, double b) { return b > 0 ? a / b : std::numeric_limits<do
 
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double position = q * static_cast<double>(values.size() - 1);
   const auto below = static_cast<size_t>(position);
   const size_t above = std::min(below + 1, values.size() - 1);

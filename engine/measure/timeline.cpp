@@ -16,7 +16,7 @@ size_t median_at(const std::vector<double>& ns) {
 }
 
 void sort_spans(std::vector<TimelineSpan>& spans) {
-  std::stable_sort(spans.begin(), spans.end(), [](const TimelineSpan& a, const TimelineSpan& b) {
+  std::ranges::stable_sort(spans, [](const TimelineSpan& a, const TimelineSpan& b) {
     return std::tuple(a.begin_ns, -a.end_ns) < std::tuple(b.begin_ns, -b.end_ns);
   });
 }

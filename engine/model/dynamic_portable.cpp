@@ -19,7 +19,7 @@ std::vector<int64_t> sizes_to_compare(int64_t batch, const BatchRange& range) {
   std::vector<int64_t> chosen;
   for (const int64_t size : wanted)
     if (size >= 2 && range.has(size) && chosen.size() < 3 &&
-        std::find(chosen.begin(), chosen.end(), size) == chosen.end())
+        std::ranges::find(chosen, size) == chosen.end())
       chosen.push_back(size);
   return chosen;
 }
@@ -35,7 +35,7 @@ bool right_for_one(const Portable& portable, const std::function<Portable(int64_
     const auto random = [](const Node& node) { return node.is_random(); };
     for (size_t i = 0; i < got.size(); ++i)
       if (got[i].sizes() != expected[i].sizes()) return false;
-    if (std::any_of(same.program.nodes.begin(), same.program.nodes.end(), random)) return true;
+    if (std::ranges::any_of(same.program.nodes, random)) return true;
     for (size_t i = 0; i < got.size(); ++i) {
       const double most = 2 * Target{}.tolerance_for(expected[i].scalar_type());
       if (!(max_relative_error({got[i]}, {expected[i]}) <= most)) return false;

@@ -16,9 +16,8 @@ NamedTensors own_tensors(const Module& module, std::vector<TensorSpec>* specs) {
   NamedTensors own;
   for (const Role role : {Role::parameter, Role::buffer})
     for (const auto& [name, t] : role == Role::parameter ? module.parameters : module.buffers) {
-      const bool known = std::any_of(own.begin(), own.end(), [&, &tensor = t](const auto& o) {
-        return o.second.is_same(tensor);
-      });
+      const bool known = std::ranges::any_of(
+          own, [&, &tensor = t](const auto& o) { return o.second.is_same(tensor); });
       if (!t.defined() || known) continue;
       own.emplace_back(name, t);
       if (specs)
@@ -30,7 +29,7 @@ NamedTensors own_tensors(const Module& module, std::vector<TensorSpec>* specs) {
 }
 
 bool all_equal(const std::vector<NamedTensors>& models, size_t k) {
-  return std::all_of(models.begin(), models.end(), [&](const NamedTensors& own) {
+  return std::ranges::all_of(models, [&](const NamedTensors& own) {
     return at::equal(own[k].second, models.front()[k].second);
   });
 }

@@ -34,7 +34,7 @@ Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shar
       column.push_back(t);
     }
     const auto differentiable = [](const Tensor& t) { return t.requires_grad(); };
-    if (at::GradMode::is_enabled() && std::any_of(column.begin(), column.end(), differentiable)) {
+    if (at::GradMode::is_enabled() && std::ranges::any_of(column, differentiable)) {
       wide.push_back(at::stack(column));  // gradients flow through stack, not into given memory
       continue;
     }

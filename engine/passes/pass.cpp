@@ -12,8 +12,7 @@ namespace wide {
 namespace {
 
 bool exists(const std::string& name) {
-  return std::any_of(passes().begin(), passes().end(),
-                     [&](const Pass& p) { return p.name == name; });
+  return std::ranges::any_of(passes(), [&](const Pass& p) { return p.name == name; });
 }
 
 }  // namespace

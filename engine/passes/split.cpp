@@ -34,8 +34,8 @@ std::string run(Program& program) {
   auto rank = [](const Node& node) {
     return node.phase == Phase::prologue ? 0 : node.phase == Phase::shared ? 1 : 2;
   };
-  std::stable_sort(program.nodes.begin(), program.nodes.end(),
-                   [&](const Node& a, const Node& b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(program.nodes,
+                           [&](const Node& a, const Node& b) { return rank(a) < rank(b); });
   return fmt::format("{} nodes in the prologue, {} shared, {} in main",
                      count[static_cast<int>(Phase::prologue)],
                      count[static_cast<int>(Phase::shared)], count[static_cast<int>(Phase::main)]);

@@ -97,8 +97,8 @@ struct Recording : c10::DebugInfoBase {
     } else if (v.isTensorList()) {
       a.kind = Argument::Kind::list;
       for (const Tensor& t : v.toTensorVector()) a.values.push_back(id(t));
-    } else if (v.isList() && std::any_of(v.toListRef().begin(), v.toListRef().end(),
-                                         [](const IValue& e) { return e.isTensor(); })) {
+    } else if (v.isList() &&
+               std::ranges::any_of(v.toListRef(), [](const IValue& e) { return e.isTensor(); })) {
       a.kind = Argument::Kind::optional_list;
       for (const IValue& e : v.toListRef())
         a.values.push_back(e.isTensor() && e.toTensor().defined() ? id(e.toTensor()) : kNone);
@@ -317,8 +317,8 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   // Some operators return views although their schema declares none (unsafe_split).
   std::vector<const void*> made;
   for (size_t i = base; i < stack->size(); ++i) add_storages((*stack)[i], made);
-  node.aliases = std::any_of(made.begin(), made.end(), [&](const void* storage) {
-    return std::find(memory.begin(), memory.end(), storage) != memory.end();
+  node.aliases = std::ranges::any_of(made, [&](const void* storage) {
+    return std::ranges::find(memory, storage) != memory.end();
   });
   node.origin = r->origin;
   count_made(r->program, node);
@@ -522,8 +522,7 @@ std::string first_recorded(size_t nodes,
 }
 
 bool recorded_are_held() {
-  return std::any_of(last_results.begin(), last_results.end(),
-                     [](const auto& result) { return !result.expired(); });
+  return std::ranges::any_of(last_results, [](const auto& result) { return !result.expired(); });
 }
 
 Program record(const std::vector<Binding>& bindings,

@@ -87,7 +87,7 @@ const std::vector<std::string>& loss_names() {
 
 void Loss::check() const {
   const auto& names = loss_names();
-  if (std::find(names.begin(), names.end(), name) == names.end())
+  if (std::ranges::find(names, name) == names.end())
     fail("[train] loss: got {}, expected one of {}; try {}", name, fmt::join(names, ", "),
          nearest(name, names, "cross_entropy"));
   if (weight.defined() && !classifies())

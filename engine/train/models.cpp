@@ -225,7 +225,7 @@ void TrainedModels::set_hyper(const std::string& name, int64_t model, double val
 
 bool TrainedModels::any(const std::string& name) const {
   const auto& values = hyper_.at(name);
-  return std::any_of(values.begin(), values.end(), [](double v) { return v != 0; });
+  return std::ranges::any_of(values, [](double v) { return v != 0; });
 }
 
 Tensor TrainedModels::tensor(size_t k, bool averaged) const {
@@ -292,7 +292,7 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
     for (int64_t i = 0; i < step.count; ++i)
       average[i] = ema == 0 ? step.parameter[i] : old * average[i] + added * step.parameter[i];
   }
-  const bool lost = std::any_of(before.begin(), before.end(), [](const auto& one) {
+  const bool lost = std::ranges::any_of(before, [](const auto& one) {
     return !std::isfinite(sum_of_squares(reinterpret_cast<const T*>(one.first),
                                          static_cast<int64_t>(one.second.size() / sizeof(T))));
   });
@@ -369,7 +369,7 @@ void TrainedModels::set_running(std::vector<int64_t> running) {
 
 void TrainedModels::stop(int64_t model) {
   check_model(model);
-  const auto at = std::find(running_.begin(), running_.end(), model);
+  const auto at = std::ranges::find(running_, model);
   if (at == running_.end()) return;
   const auto from = static_cast<int64_t>(at - running_.begin());
   const auto last = static_cast<int64_t>(running_.size()) - 1;

@@ -13,8 +13,7 @@ namespace wide {
 namespace {
 
 int64_t calls_of(const Program& program) {
-  return std::count_if(program.nodes.begin(), program.nodes.end(),
-                       [](const Node& node) { return !node.is_view(); });
+  return std::ranges::count_if(program.nodes, [](const Node& node) { return !node.is_view(); });
 }
 
 /// Positions count the nodes of main; a value's root is the value whose memory it shares.

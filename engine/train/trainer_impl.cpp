@@ -170,8 +170,7 @@ PlannedSize Trainer::Impl::record_size(const Call& call, bool step, c10::Device 
     changes(p.form.weights[k]);
   }
   for (const Update& u : p.single.updates) {
-    const auto at =
-        std::find(p.form.weights.begin(), p.form.weights.end(), p.single.bound_at(u.target));
+    const auto at = std::ranges::find(p.form.weights, p.single.bound_at(u.target));
     if (at == p.form.weights.end())
       fail(
           "[train] input: got one that the network changes in place, expected it to be read; try "
@@ -438,7 +437,7 @@ std::vector<Tensors> Trainer::Impl::steps_of(const Batch& batch,
                                              const std::vector<int64_t>& slots) {
   std::vector<Tensors> made(models.running().size());
   run_step(batch, [&](int64_t slot, double loss, const TrainedModels::Made& step) {
-    if (std::find(slots.begin(), slots.end(), slot) == slots.end()) return;
+    if (std::ranges::find(slots, slot) == slots.end()) return;
     Tensors& own = made[static_cast<size_t>(slot)];
     own.push_back(at::full({}, loss, at::kDouble));
     for (size_t k = 0; k < step.gradients.size(); ++k) {

@@ -223,9 +223,8 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   e = own_state(s.network, s.single, e);
   for (const Update& u : s.single.updates) s.changed.push_back(s.single.bound_at(u.target));
   for (size_t i = 0; i < s.network.tensors.size(); ++i)
-    s.live.push_back(
-        s.network.tensors[i].role != Role::input &&
-        (!options.frozen || std::find(s.changed.begin(), s.changed.end(), i) != s.changed.end()));
+    s.live.push_back(s.network.tensors[i].role != Role::input &&
+                     (!options.frozen || std::ranges::find(s.changed, i) != s.changed.end()));
   take(s, e);
   return s;
 }
@@ -360,8 +359,7 @@ bool WideModel::Impl::branches_on_gradients(Signature& s) {
   }
   if (s.for_gradients)
     for (const Update& u : s.for_gradients->updates)
-      if (std::find(s.changed.begin(), s.changed.end(), s.for_gradients->bound_at(u.target)) ==
-          s.changed.end())
+      if (std::ranges::find(s.changed, s.for_gradients->bound_at(u.target)) == s.changed.end())
         fail(
             "[forward] {}: got a change in grad mode alone, expected the same in both modes; try a "
             "branch on self.training",
@@ -379,7 +377,7 @@ std::vector<bool> WideModel::Impl::differentiable(Signature& s, const std::vecto
       if (of[k]) wanted.push_back(places[k]);
     std::vector<bool> any;
     for (const std::vector<bool>& own : dependences(*s.for_gradients, wanted))
-      any.push_back(std::find(own.begin(), own.end(), true) != own.end());
+      any.push_back(std::ranges::find(own, true) != own.end());
     s.differentiable = {of, any};
   }
   return s.differentiable.second;
@@ -388,7 +386,7 @@ std::vector<bool> WideModel::Impl::differentiable(Signature& s, const std::vecto
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
                                                              const std::vector<bool>& of,
                                                              const std::vector<bool>& outputs) {
-  const bool all = std::find(outputs.begin(), outputs.end(), false) == outputs.end();
+  const bool all = std::ranges::find(outputs, false) == outputs.end();
   const auto key = std::make_pair(of, all ? std::vector<bool>() : outputs);
   if (const auto known = s.gradients.find(key); known != s.gradients.end()) return known->second;
   const Apart apart(options.threads);
@@ -455,7 +453,7 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
   for (size_t k = 0; k < s.for_gradients->updates.size(); ++k) {
     if (!made.gradients->attached()[k]) continue;
     const size_t at = s.for_gradients->bound_at(s.for_gradients->updates[k].target);
-    const auto place = std::find(made.places.begin(), made.places.end(), at) - made.places.begin();
+    const auto place = std::ranges::find(made.places, at) - made.places.begin();
     if (static_cast<size_t>(place) >= inputs.size())
       made.attached.push_back(static_cast<size_t>(place) - inputs.size());
   }

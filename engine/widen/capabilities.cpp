@@ -19,7 +19,7 @@ std::map<std::string, Capabilities>& known_capabilities() {
 }
 
 bool among(const Dtypes& dtypes, at::ScalarType dtype) {
-  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+  return std::ranges::find(dtypes, dtype) != dtypes.end();
 }
 
 /// Whether the dtype is for numbers, not for masks and indices.
@@ -57,8 +57,8 @@ std::string on(c10::DeviceType device) {
 }  // namespace
 
 const Capabilities::Form* Capabilities::form_for(c10::DeviceType device) const {
-  const auto found = std::find_if(forms.begin(), forms.end(),
-                                  [&](const Form& form) { return form.device == device; });
+  const auto found =
+      std::ranges::find_if(forms, [&](const Form& form) { return form.device == device; });
   return found == forms.end() ? nullptr : &*found;
 }
 

@@ -81,8 +81,7 @@ Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) cons
                                                    made.push_back({t, true});
                                                  return made;
                                                });
-  if (std::find(pass.differentiable.begin(), pass.differentiable.end(), true) ==
-      pass.differentiable.end())
+  if (std::ranges::find(pass.differentiable, true) == pass.differentiable.end())
     throw Unsupported(reason(inner_.name, "gradients", "no output that depends on a real tensor",
                              "something to differentiate", "--phase forward"));
   return pass.gradients;
@@ -188,9 +187,7 @@ Network phase_network(const Network& inner, const Program& single, const std::st
       !step                    ? nullptr
       : optimizer_name.empty() ? &default_optimizer(DefaultOf::step_phase)
                                : &optimizer(optimizer_name));
-  const auto has = [&](auto test) {
-    return std::any_of(inner.tensors.begin(), inner.tensors.end(), test);
-  };
+  const auto has = [&](auto test) { return std::ranges::any_of(inner.tensors, test); };
   const bool parameters =
       has([](const TensorSpec& t) { return t.role == Role::parameter && is_real(t); });
   const bool inputs = has([](const TensorSpec& t) { return t.role == Role::input && is_real(t); });

@@ -199,13 +199,12 @@ std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<Wide
   for (size_t k = 0; k < single_.updates.size(); ++k) {
     const size_t target = single_.bound_at(single_.updates[k].target);
     attached_.push_back(pass.attached[cotangents_.size() + k] &&
-                        std::find(of_.begin(), of_.end(), target) == of_.end());
+                        std::ranges::find(of_, target) == of_.end());
   }
   differentiable_ = pass.differentiable;
   for (size_t k = 0; k < cotangents_.size(); ++k)
     if (from_ == Cotangents::bound && cotangents_[k] < 0)
-      differentiable_[k] =
-          std::find(depends_[k].begin(), depends_[k].end(), true) != depends_[k].end();
+      differentiable_[k] = std::ranges::find(depends_[k], true) != depends_[k].end();
   reached_ = pass.reached;
   const auto outputs = pass.made.begin() + static_cast<std::ptrdiff_t>(cotangents_.size());
   std::vector<WideValue> results(pass.made.begin(), outputs);

@@ -14,7 +14,7 @@ class ItemFinder {
   std::vector<Item> find() {
     std::vector<const Region*> by_begin(program_.regions.size());
     for (size_t i = 0; i < by_begin.size(); ++i) by_begin[i] = &program_.regions[i];
-    std::sort(by_begin.begin(), by_begin.end(), [](const Region* a, const Region* b) {
+    std::ranges::sort(by_begin, [](const Region* a, const Region* b) {
       return a->begin != b->begin ? a->begin < b->begin
                                   : (a->end != b->end ? a->end > b->end : a->depth < b->depth);
     });
@@ -71,7 +71,7 @@ class ItemFinder {
           item.claimed = std::move(matched->claimed);
           item.group = std::move(matched->nodes);
           item.group.push_back(i);
-          std::sort(item.group.begin(), item.group.end());
+          std::ranges::sort(item.group);
           if (!free_and_closed(item.group)) continue;
           for (size_t member : item.group) group_of_[member] = static_cast<int32_t>(groups_.size());
           groups_.push_back(std::move(item));

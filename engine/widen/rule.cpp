@@ -33,9 +33,8 @@ Applies Rule::applies(const Strategy& s, const std::any& config, const WideCall&
   for (const std::string& op : s.operators) {
     const auto lack = lacks(op, call.inputs, s.converts);
     if (!lack) continue;
-    const auto other = std::find_if(strategies.begin(), strategies.end(), [](const Strategy& o) {
-      return o.operators.empty() && !o.only_when_asked;
-    });
+    const auto other = std::ranges::find_if(
+        strategies, [](const Strategy& o) { return o.operators.empty() && !o.only_when_asked; });
     return reason(name + "/" + s.name, "call", lack->got, lack->expected,
                   other == strategies.end() ? "per_model" : other->name);
   }
@@ -55,8 +54,7 @@ void add_claimant(const Rule& rule) { entered().push_back(&rule); }
 const std::vector<const Rule*>& claimants() {
   static const std::vector<const Rule*> sorted = [] {
     std::vector<const Rule*> rules = entered();
-    std::sort(rules.begin(), rules.end(),
-              [](const Rule* a, const Rule* b) { return a->name < b->name; });
+    std::ranges::sort(rules, [](const Rule* a, const Rule* b) { return a->name < b->name; });
     return rules;
   }();
   return sorted;

@@ -16,11 +16,11 @@ void check_strategy_names(const std::map<std::string, std::string>& strategies) 
       if (rule->name != name) continue;
       for (const Strategy& s : rule->strategies) ways.push_back(s.name);
     }
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (std::ranges::find(names, name) == names.end())
       fail("[strategies] primitive: got {}, expected a registered one; try {}", name,
            nearest(name, names, "workbench list primitives"));
     ways.insert(ways.end(), {"vmap", "per_model"});
-    if (std::find(ways.begin(), ways.end(), strategy) == ways.end())
+    if (std::ranges::find(ways, strategy) == ways.end())
       fail("[strategies] {}: got {}, expected one of {}; try {}", name, strategy,
            fmt::join(ways, ", "), ways.front());
   }

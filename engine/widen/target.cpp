@@ -41,7 +41,7 @@ int64_t Shape::get(const std::string& axis, int64_t otherwise) const {
   return has(axis) ? (*this)[axis] : otherwise;
 }
 bool Shape::has(const std::string& axis) const {
-  return std::any_of(axes_.begin(), axes_.end(), [&](const auto& a) { return a.first == axis; });
+  return std::ranges::any_of(axes_, [&](const auto& a) { return a.first == axis; });
 }
 Shape& Shape::set(const std::string& axis, int64_t size) {
   for (auto& [name, value] : axes_)
@@ -83,7 +83,7 @@ const std::vector<const Target*>& targets() {
   static const std::vector<const Target*> sorted = [] {
     std::vector<const Target*> found;
     for (const Target& t : all()) found.push_back(&t);
-    std::sort(found.begin(), found.end(), [](const Target* a, const Target* b) {
+    std::ranges::sort(found, [](const Target* a, const Target* b) {
       return a->kind != b->kind ? a->kind < b->kind : a->name < b->name;
     });
     return found;

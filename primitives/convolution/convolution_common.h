@@ -166,8 +166,7 @@ inline Tensors unfold_gemm(const ConvolutionConfig& c, const WideCall& call) {
   Sizes pads;
   for (size_t k = d; k-- > 0;) pads.insert(pads.end(), {c.padding[k], c.padding[k]});
   Tensor x = call.inputs[0];
-  if (std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; }))
-    x = at::constant_pad_nd(x, pads);
+  if (std::ranges::any_of(pads, [](int64_t p) { return p != 0; })) x = at::constant_pad_nd(x, pads);
   x = x.reshape(replace_front(x.sizes(), 3, {n, batch, g, x.size(2) / g}));
   // Views every spatial axis as (position, tap).
   Sizes space;
@@ -248,7 +247,7 @@ inline Applies pointwise_applies(const std::string& name, const ConvolutionConfi
                                  const WideCall& call) {
   const Tensor& w = call.inputs[1];
   const auto all = [](const Sizes& list, int64_t value) {
-    return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
+    return std::ranges::all_of(list, [&](int64_t v) { return v == value; });
   };
   const int64_t taps = w.numel() / (w.size(0) * w.size(1) * w.size(2));
   if (taps != 1 || !all(c.stride, 1) || !all(c.padding, 0) || c.groups != 1)

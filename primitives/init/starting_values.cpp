@@ -48,8 +48,8 @@ class Finder {
     // The outermost first: a recurrent layer's parameters are those of linear calls in it too.
     std::vector<const Region*> regions;
     for (const Region& region : p_.regions) regions.push_back(&region);
-    std::stable_sort(regions.begin(), regions.end(),
-                     [](const Region* a, const Region* b) { return a->depth < b->depth; });
+    std::ranges::stable_sort(regions,
+                             [](const Region* a, const Region* b) { return a->depth < b->depth; });
     for (const Region* region : regions) look(region->name(), region->arguments, region->op);
     for (const Node& node : p_.nodes) look(node.name(), node.arguments, node.op);
     return std::move(found_);

@@ -113,8 +113,7 @@ inline std::vector<Claim> claims(const std::vector<size_t>& ranks) {
     out.push_back({op, [ranks, match = match](const CallView& call) -> std::optional<Claimed> {
                      if (!call.is_tensor(0)) return std::nullopt;
                      const size_t rank = call.value(0).sizes.size();
-                     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
-                       return std::nullopt;
+                     if (std::ranges::find(ranks, rank) == ranks.end()) return std::nullopt;
                      return match(call);
                    }});
   return out;

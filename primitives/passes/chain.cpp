@@ -53,7 +53,7 @@ struct Writer {
         !c10::isComplexType(v.dtype))
       return number(v.constant.item().toDouble());
     if (!takes("wide::chain", v)) fits = false;
-    auto at = std::find(inputs.begin(), inputs.end(), id);
+    auto at = std::ranges::find(inputs, id);
     if (at == inputs.end()) at = inputs.insert(at, id);
     return fmt::format("x{}", at - inputs.begin());
   }
@@ -303,7 +303,7 @@ class Chains {
   }
 
   Writer write(std::vector<size_t> group) const {
-    std::sort(group.begin(), group.end());
+    std::ranges::sort(group);
     Writer out{program_, {}, {}, {}, true};
     for (const size_t i : group) {
       writes().at(program_.nodes[i].name())(program_.nodes[i], out);
@@ -325,9 +325,7 @@ class Chains {
   /// The node and, repeatedly, nodes whose result only this group reads.
   std::vector<size_t> grow(size_t last) const {
     std::vector<size_t> group{last};
-    const auto inside = [&](size_t i) {
-      return std::find(group.begin(), group.end(), i) != group.end();
-    };
+    const auto inside = [&](size_t i) { return std::ranges::find(group, i) != group.end(); };
     for (bool grown = true; grown;) {
       grown = false;
       for (const ValueId id : write(group).inputs) {
@@ -335,7 +333,7 @@ class Chains {
         if (maker < 0 || result_[id]) continue;
         const auto i = static_cast<size_t>(maker);
         if (taken_[i] || !pointwise(i) || result_of(i).sizes != result_of(last).sizes ||
-            !std::all_of(readers_[id].begin(), readers_[id].end(), inside) || absorbed_[i])
+            !std::ranges::all_of(readers_[id], inside) || absorbed_[i])
           continue;
         group.push_back(i);
         if (small_enough(write(group))) {

@@ -82,7 +82,7 @@ bool reduction(Node& node, const Program& program, const char* kind) {
   if (given.isInt()) dims = {given.toInt()};
   if (given.isIntList()) dims = given.toIntVector();
   for (int64_t& dim : dims) dim = dim < 0 ? dim + rank : dim;
-  std::sort(dims.begin(), dims.end());
+  std::ranges::sort(dims);
   const auto count = static_cast<int64_t>(dims.size());
   for (int64_t k = 0; k < count; ++k)
     if (dims[static_cast<size_t>(k)] != rank - count + k) return false;

@@ -154,8 +154,7 @@ class Products {
 
   /// Whether views read the value: their strides would change with its strides.
   bool seen_through_views(ValueId id) const {
-    return std::any_of(readers_[id].begin(), readers_[id].end(),
-                       [&](size_t i) { return program_.nodes[i].is_view(); });
+    return std::ranges::any_of(readers_[id], [&](size_t i) { return program_.nodes[i].is_view(); });
   }
 
   Program& program_;

@@ -21,7 +21,7 @@ bool channels_last(const Value& v) {
 /// Whether all images have the same layout, contiguous or channels last, and a dtype of the kernel.
 bool in_one_layout(const std::vector<const Value*>& images) {
   const auto all = [&](auto is) {
-    return std::all_of(images.begin(), images.end(), [&](const Value* v) { return is(*v); });
+    return std::ranges::all_of(images, [&](const Value* v) { return is(*v); });
   };
   return all([](const Value& v) {
            return v.sizes.size() == 4 && takes("wide::max_pool_places", v);

@@ -152,7 +152,7 @@ class WrittenOut {
       expected.back() = sizes.back();
       if (view_.meta(mask_).sizes.size() > 2 && mask_of_ != expected) return std::nullopt;
     }
-    std::sort(nodes_.begin(), nodes_.end());  // nodes shared by q and k are there twice
+    std::ranges::sort(nodes_);  // nodes shared by q and k are there twice
     nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
     return Matched{{config_, {q, k, values, mask_}, {0}}, nodes_};
   }

@@ -19,8 +19,7 @@ std::optional<Claimed> claim(const CallView& call) {
   if (!call.is_tensor(0) || !call.is_tensor(2) || call.flag(3)) return std::nullopt;
   const std::vector<ValueId> indices = call.list(1);
   if (indices.empty() || indices.back() == kNone) return std::nullopt;
-  if (std::count(indices.begin(), indices.end(), kNone) + 1 !=
-      static_cast<std::ptrdiff_t>(indices.size()))
+  if (std::ranges::count(indices, kNone) + 1 != static_cast<std::ptrdiff_t>(indices.size()))
     return std::nullopt;
   const Value &self = call.value(0), &mask = call.meta(indices.back()), &value = call.value(2);
   if (mask.dtype != at::kBool) return std::nullopt;

@@ -28,12 +28,12 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent
   std::vector<size_t> placed(fixed.size()), order(lifetimes.size() - fixed.size());
   std::iota(placed.begin(), placed.end(), 0);
   std::iota(order.begin(), order.end(), fixed.size());
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  std::ranges::stable_sort(
+      order, [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   // What is lent for the shortest time first: who lives long can use only the others.
   std::vector<int64_t> choices(lent.size());
   std::iota(choices.begin(), choices.end(), 0);
-  std::stable_sort(choices.begin(), choices.end(), [&](int64_t a, int64_t b) {
+  std::ranges::stable_sort(choices, [&](int64_t a, int64_t b) {
     return lent[static_cast<size_t>(a)].until < lent[static_cast<size_t>(b)].until;
   });
   choices.push_back(-1);
@@ -48,7 +48,7 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes, const std::vector<Lent
             lifetimes[i].begin <= lifetimes[j].end)
           taken.emplace_back(layout.places[j].offset,
                              layout.places[j].offset + aligned(lifetimes[j].bytes));
-      std::sort(taken.begin(), taken.end());
+      std::ranges::sort(taken);
       int64_t at = 0;
       for (const auto& [begin, end] : taken) {
         if (begin - at >= bytes) break;

@@ -10,7 +10,7 @@ namespace wide {
 
 const Tensors& ResultMemory::next(const Executor& executor) {
   const auto free = [](const Tensors& results) {
-    return std::all_of(results.begin(), results.end(), [](const Tensor& t) {
+    return std::ranges::all_of(results, [](const Tensor& t) {
       return !t.defined() || (t.use_count() == 1 && t.storage().use_count() == 1);
     });
   };

@@ -119,7 +119,7 @@ class Cutting {
 
   bool is_bound(ValueId id) const {
     const std::vector<ValueId>& bound = program_.bound;
-    return std::find(bound.begin(), bound.end(), id) != bound.end();
+    return std::ranges::find(bound, id) != bound.end();
   }
 
   /// A value of its own for the saved copy of bound value `id`; calls read it instead.
@@ -127,8 +127,7 @@ class Cutting {
     const auto copy = static_cast<ValueId>(program.values.size());
     program.values.push_back(program.value(id));
     for (Node& node : program.nodes)
-      for (Argument& argument : node.arguments)
-        std::replace(argument.values.begin(), argument.values.end(), id, copy);
+      for (Argument& argument : node.arguments) std::ranges::replace(argument.values, id, copy);
     return copy;
   }
 

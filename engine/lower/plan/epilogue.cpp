@@ -19,8 +19,7 @@ int64_t made_at(const Program& program, const std::vector<size_t>& main, ValueId
 }
 
 bool absorbs(const OperatorTraits& traits, const std::string& text) {
-  return !text.empty() && std::count(traits.absorbs.begin(), traits.absorbs.end(),
-                                     text.substr(0, text.find(' '))) > 0;
+  return !text.empty() && std::ranges::count(traits.absorbs, text.substr(0, text.find(' '))) > 0;
 }
 
 ValueId result_at(const Program& program, const std::vector<size_t>& main, size_t position) {

@@ -18,8 +18,8 @@ IValue* find_argument(const c10::OperatorHandle& op, Stack& stack, const std::st
 
 /// Whether any tensor has pending conjugation or negation.
 bool reckons(const Tensors& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const Tensor& t) { return t.defined() && (t.is_conj() || t.is_neg()); });
+  return std::ranges::any_of(
+      tensors, [](const Tensor& t) { return t.defined() && (t.is_conj() || t.is_neg()); });
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ namespace {
      Stage::lowering, 10});
 
 bool draws_random_numbers(const Program& program) {
-  return std::any_of(program.nodes.begin(), program.nodes.end(),
-                     [](const Node& node) { return node.is_random(); });
+  return std::ranges::any_of(program.nodes, [](const Node& node) { return node.is_random(); });
 }
 
 /// Numbers of ranges worth trying: one model each, then fewer and longer ranges down to one for

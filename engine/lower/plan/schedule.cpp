@@ -26,8 +26,7 @@ void run_late(Program& program, std::vector<bool> late) {
     for_each_value(program.nodes[i].arguments,
                    [&](ValueId id) { first_reader[id] = std::min(first_reader[id], before[i]); });
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return before[a] < before[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return before[a] < before[b]; });
   std::vector<Node> ordered;
   for (const size_t i : order) ordered.push_back(std::move(program.nodes[i]));
   program.nodes = std::move(ordered);
@@ -55,8 +54,7 @@ std::vector<size_t> last_nodes(const Program& program) {
     });
     if (last && !node.is_view()) found.emplace_back(bytes, i);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<size_t> nodes;
   for (const auto& [bytes, i] : found) nodes.push_back(i);
   return nodes;

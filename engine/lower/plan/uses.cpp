@@ -73,7 +73,7 @@ std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
 }
 
 void Uses::merge(ValueId root, ValueId other) {
-  std::replace(root_.begin(), root_.end(), other, root);
+  std::ranges::replace(root_, other, root);
   last_[static_cast<size_t>(root)] = std::max(last(root), last(other));
   last_node_[static_cast<size_t>(root)] = std::max(last_node(root), last_node(other));
   const auto from = static_cast<size_t>(other), to = static_cast<size_t>(root);
@@ -92,7 +92,7 @@ bool dense(const Value& value) {
   std::vector<std::pair<int64_t, int64_t>> dims;
   for (size_t i = 0; i < value.sizes.size(); ++i)
     if (value.sizes[i] != 1) dims.emplace_back(value.strides[i], value.sizes[i]);
-  std::sort(dims.begin(), dims.end());
+  std::ranges::sort(dims);
   int64_t expected = 1;
   for (const auto& [stride, size] : dims) {
     if (stride != expected) return false;

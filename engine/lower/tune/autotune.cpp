@@ -27,8 +27,9 @@ class Autotune {
     end_ns_ = now_ns() + 1e9 * options_.budget_s;
     best_ = make_({});
     std::vector<TunedChoice> choices = chosen();
-    std::sort(choices.begin(), choices.end(),
-              [](const TunedChoice& a, const TunedChoice& b) { return a.median_ns > b.median_ns; });
+    std::ranges::sort(choices, [](const TunedChoice& a, const TunedChoice& b) {
+      return a.median_ns > b.median_ns;
+    });
     for (const TunedChoice& choice : choices)
       for (const std::string& other : choice.applicable)
         if (other != choice.strategy && now_ns() < end_ns_) try_strategy(choice, other);

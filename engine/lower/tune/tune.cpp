@@ -125,8 +125,8 @@ Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::
 
 double with_readers_ns(const Program& program, double ns) {
   constexpr double kOutOfOrder = 1.1;  // of equally fast ones the contiguous wins
-  const bool in_order = std::all_of(program.outputs.begin(), program.outputs.end(),
-                                    [&](ValueId id) { return program.value(id).contiguous(); });
+  const bool in_order = std::ranges::all_of(
+      program.outputs, [&](ValueId id) { return program.value(id).contiguous(); });
   return in_order ? ns : kOutOfOrder * ns;
 }
 
@@ -210,7 +210,7 @@ std::string Tuner::choose(const ClaimedCall& claimed) {
 TuningEntry Tuner::choose_among(const ClaimedCall& claimed, const TuningKey& network) {
   const std::vector<std::string>& applicable = claimed.applicable;
   const auto can = [&](const std::string& strategy) {
-    return std::find(applicable.begin(), applicable.end(), strategy) != applicable.end();
+    return std::ranges::find(applicable, strategy) != applicable.end();
   };
   if (applicable.size() == 1) return {applicable[0]};
   if (const auto it = options_.decided.find(network.text());

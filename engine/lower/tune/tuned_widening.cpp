@@ -73,7 +73,7 @@ WideProgram TunedWidening::widen_as_for(int64_t n, const Ensemble& models) const
       const std::vector<std::string>& able = claimed.applicable;
       const auto known = chosen.find({claimed.node, claimed.rule.name});
       const bool applies =
-          known != chosen.end() && std::find(able.begin(), able.end(), known->second) != able.end();
+          known != chosen.end() && std::ranges::find(able, known->second) != able.end();
       return applies ? known->second : able.front();
     };
   return wide::widen(*single_, models.n, values_of(models), options, evaluation_.whole);

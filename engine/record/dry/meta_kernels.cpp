@@ -40,9 +40,8 @@ void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 bool lacks_meta_kernel(const c10::OperatorHandle& op) {
   if (!op.hasSchema() || op.operator_name().name.rfind("aten::", 0) != 0) return false;
   const auto& returns = op.schema().returns();
-  const bool writes = std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) {
-    return r.alias_info() && r.alias_info()->isWrite();
-  });
+  const bool writes = std::ranges::all_of(
+      returns, [](const c10::Argument& r) { return r.alias_info() && r.alias_info()->isWrite(); });
   return op.schema().is_mutable() && !returns.empty() && writes &&
          !op.hasKernelForDispatchKey(c10::DispatchKey::Meta);
 }

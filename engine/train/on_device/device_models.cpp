@@ -93,10 +93,9 @@ void DeviceModels::upload() {
   }
   bool frozen = false;
   for (size_t k = 0; k < specs.size(); ++k)
-    frozen =
-        frozen || host_.shared(k) ||
-        (specs[k].role == Role::parameter &&
-         std::find(host_.trained().begin(), host_.trained().end(), k) == host_.trained().end());
+    frozen = frozen || host_.shared(k) ||
+             (specs[k].role == Role::parameter &&
+              std::ranges::find(host_.trained(), k) == host_.trained().end());
   for (Group& g : groups_) {
     const size_t first = host_.trained()[g.at[0]];
     place(g.parameter, row_of(g, [&](size_t spec) { return host_.kept(spec).tensor; }));

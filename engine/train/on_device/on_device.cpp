@@ -50,9 +50,8 @@ void OnDevice::set_hyperparameter(const std::string& name, int64_t model, double
   ++numbers_;
   // The first model with an average or a momentum allocates those of all.
   const auto& state = impl_.models.formula().state;
-  const bool more = name == "ema" || std::any_of(state.begin(), state.end(), [&](const auto& s) {
-                      return s.only_with == name;
-                    });
+  const bool more = name == "ema" ||
+                    std::ranges::any_of(state, [&](const auto& s) { return s.only_with == name; });
   const auto set = [&] { impl_.models.set_hyper(name, model, value); };
   if (more && value != 0 && !impl_.models.any(name))
     change(set);

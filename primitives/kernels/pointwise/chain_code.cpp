@@ -84,7 +84,7 @@ Code parse(const std::string& text, size_t inputs) {
   for (const auto& list : operands)
     for (const Operand& o : list)
       if (o.kind == Operand::Kind::number &&
-          std::find(code.constants.begin(), code.constants.end(), o.number) == code.constants.end())
+          std::ranges::find(code.constants, o.number) == code.constants.end())
         code.constants.push_back(o.number);
   // Assigns registers, which are reused after the last read of their value.
   std::vector<size_t> last(count, 0), holds(count, 0);
@@ -98,9 +98,8 @@ Code parse(const std::string& text, size_t inputs) {
       const Operand& o = operands[i][k];
       size_t slot = o.index;
       if (o.kind == Operand::Kind::number)
-        slot = inputs + static_cast<size_t>(
-                            std::find(code.constants.begin(), code.constants.end(), o.number) -
-                            code.constants.begin());
+        slot = inputs + static_cast<size_t>(std::ranges::find(code.constants, o.number) -
+                                            code.constants.begin());
       if (o.kind == Operand::Kind::result) slot = first + holds[o.index];
       code.instructions[i].from[k] = static_cast<uint8_t>(slot);
     }
@@ -108,7 +107,7 @@ Code parse(const std::string& text, size_t inputs) {
     for (const Operand& o : operands[i])
       if (o.kind == Operand::Kind::result && last[o.index] == i) taken[holds[o.index]] = false;
     if (i + 1 == count) break;
-    const auto free = std::find(taken.begin(), taken.end(), false);
+    const auto free = std::ranges::find(taken, false);
     holds[i] = static_cast<size_t>(free - taken.begin());
     if (free == taken.end()) taken.push_back(false);
     taken[holds[i]] = true;
