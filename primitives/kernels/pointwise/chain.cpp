@@ -191,11 +191,12 @@ class Run {
       slots_[i] = const_cast<float*>(reinterpret_cast<const float*>(data));
       return;
     }
-    // Operands that many blocks share, such as a bias, are gathered once.
+    // Operands that many blocks share, such as a bias, are gathered once. A block of one row, which
+    // reads such an operand in place, may lie between them.
     Laid& laid = laid_[i];
+    slots_[i] = scratch_->slot(i);
     if (laid.data == data && laid.rows >= rows && laid.columns == columns) return;
     laid = {data, rows, columns};
-    slots_[i] = scratch_->slot(i);
     gather(operand, data, row_stride, stride, rows, columns, slots_[i]);
   }
 

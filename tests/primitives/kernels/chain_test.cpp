@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -238,6 +239,36 @@ TEST(Chain, BroadcastsWhateverTheLayout) {
     expect_right(at::randn({2, 1, 3, 1, 5}), at::randn({4, 1, 6, 1}), at::randn({5}),
                  holds({2, 1, 1, 1, 1}), target);
   });
+}
+
+// Blocks of several rows, a last block of one row, and operands that repeat over the outer dims.
+TEST(Chain, ReadsSharedOperandsWhateverRowsAreLeftOver) {
+  const at::NoGradGuard guard;
+  at::manual_seed(7);
+  const Tensor all = at::ones({1}, at::kBool);
+  for_each_target([&](const std::string& target) {
+    for (const auto& [rows, d] : {std::pair{17, 64}, {33, 64}, {197, 384}, {49, 64}, {25, 128}}) {
+      const Tensor x = at::randn({3, rows, d}), gate = at::rand({3, 1, 1});
+      expect_right(x, gate, at::randn({d}), all, target);
+      expect_right(x, at::randn({d}), gate, at::rand({d}).gt(0.5), target);
+    }
+  });
+  const auto below = [](int64_t n) { return at::randint(n, {1}).item<int64_t>(); };
+  constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 16, 17, 33, 49, 64, 128, 197};
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<int64_t> sizes;
+    for (int64_t left = 40000, dims = 1 + below(4); dims-- > 0; left /= sizes.back())
+      sizes.push_back(std::min<int64_t>(kSizes[below(std::size(kSizes))], left));
+    const auto operand = [&] {
+      std::vector<int64_t> own = sizes;
+      for (int64_t& size : own)
+        if (below(3) == 0) size = 1;
+      own.erase(own.begin(), own.begin() + below(static_cast<int64_t>(own.size())));
+      return at::randn(own);
+    };
+    expect_right(at::randn(sizes), operand(), operand(), operand().gt(0),
+                 fmt::format("{}", fmt::join(sizes, "x")));
+  }
 }
 
 TEST(Chain, SameBitsForAnyNumberOfThreads) {
