@@ -19,6 +19,7 @@
 #include "app/sweep/text.h"
 #include "app/trial/peer.h"
 #include "app/worker/host.h"
+#include "data/bytes/part_file.h"
 #include "data/preset.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/store/store.h"
@@ -100,6 +101,7 @@ class SweepCommand : public Command {
 
   int run() override {
     check_apart({{"--json", json_}}, {}, db_);
+    if (!json_.empty() && json_ != "-") check_writable_place(json_);
     const Preset preset = find_preset(preset_);
     if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
     if (compiled_ && peer_.empty()) peer_ = python_of_torch();
