@@ -15,6 +15,7 @@
 #include "app/sandbox/output_files.h"
 #include "app/sandbox/sandbox.h"
 #include "app/version.h"
+#include "data/bytes/part_file.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/reports/sweep/chrome_trace.h"
@@ -43,19 +44,23 @@ class Fuse : public Command {
     app.add_option(
         "--weights", subject_.weights,
         "one per model: .safetensors, state_dict .pt/.pth/.bin, sharded index, folder or glob");
-    app.add_option("--inputs", subject_.inputs,
-                   "inputs by forward's argument names (nested: batch.image, x.0), each [N, ...]");
+    app.add_option(
+        "--inputs", subject_.inputs,
+        "a .safetensors of inputs by forward's argument names (nested: batch.image, x.0), "
+        "each [N, ...]");
     app.add_option("--shared-inputs", subject_.shared_inputs,
                    "inputs given once, without N, for all models")
         ->delimiter(',');
     app.add_option("--input", subject_.random_inputs,
-                   "random input: x=2x3x64x64:f32, ids=2x12:i64[0,1000); integers default to 0")
+                   "random input: x=2x3x64x64:f32, ids=2x12:i64[0,1000); integers default to 0; "
+                   "may be repeated")
         ->allow_extra_args(false);
     app.add_option("-n,--n", subject_.n,
                    "numbers of models, 4,8,16: the first of the weights, else seeded copies");
     app.add_flag("--share-weights", subject_.share_weights,
                  "weights equal in all checkpoints are kept and computed once");
-    app.add_option("--outputs", outputs_, "write output.0, output.1, ... stacked [N, ...]");
+    app.add_option("--outputs", outputs_,
+                   "write output.0, output.1, ... stacked [N, ...]: FILE.safetensors");
     app.add_option("--reduce", reduce_,
                    "one answer of all models: mean, std (with N-1) or vote (the class that most "
                    "models score highest along the last dimension; the first of equals)");
@@ -63,9 +68,10 @@ class Fuse : public Command {
                    "write one .safetensors checkpoint per model into this folder");
     app.add_option("--export", exports_,
                    "take the wide program home, in ATen operators alone and with its weights: "
-                   "FILE.pt2 for torch.export.load, FILE.ts for torch.jit.load")
+                   "FILE.pt2 for torch.export.load, FILE.ts for torch.jit.load; may be repeated")
         ->allow_extra_args(false);
-    app.add_option("--strategy", strategies_, "PRIMITIVE=STRATEGY, as conv2d=grouped or *=vmap")
+    app.add_option("--strategy", strategies_,
+                   "PRIMITIVE=STRATEGY, as conv2d=grouped or *=vmap; may be repeated")
         ->allow_extra_args(false);
     app.add_option("--device", subject_.device, "cpu, cuda or cuda:0")->capture_default_str();
     app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
@@ -140,9 +146,11 @@ class Fuse : public Command {
     options.coverage_time = !json_.empty();
     options.peer = {peer_, peer_.empty() ? "" : peer_lacks(peer_), budget_, 10, options.threads};
     if (!reduce_.empty()) options.reduce = parse_reduce(reduce_);
-    for (const auto& [option, path] :
-         {std::pair("--outputs", outputs_), {"--json", json_}, {"--trace", trace_}})
-      check_folder(option, path);
+    for (const std::string& path : {outputs_, json_, trace_})
+      if (!path.empty() && path != "-") check_writable_place(path);
+    if (!outputs_.empty() && !outputs_.ends_with(".safetensors"))
+      fail("[--outputs] file: got {}, expected a .safetensors; try {}.safetensors",
+           printable(outputs_), printable(std::filesystem::path(outputs_).stem().string()));
     if (!unstack_.empty()) check_unstack_folder(unstack_);
 
     for (const std::string& path : exports_) check_export_path(path);
@@ -184,30 +192,29 @@ class Fuse : public Command {
     if (!mode_note.empty()) report.curve.back().notes.push_back(mode_note);
     for (const std::string& lack : lacks_) report.curve.back().notes.push_back("sandbox: " + lack);
     if (report.curve.size() > 1) report.along_n = along_n(report.curve);
-    if (!outputs_.empty()) save_outputs(outputs);
-    if (!unstack_.empty()) {
-      FuseResult& last = report.curve.back();
-      last.notes.push_back(unstack(subject, last.n, unstack_));
-    }
-    if (!exports_.empty() && report.curve.back().correctness.pass) {
-      FuseResult& last = report.curve.back();
-      for (std::string& note : export_wide(subject, last.n, options, outputs, exports_))
-        last.notes.push_back(std::move(note));
+    std::exception_ptr failed;  // thrown when the report is out, so that its results are kept
+    try {
+      write_results(subject, options, outputs, &report.curve.back());
+    } catch (...) {
+      failed = std::current_exception();
     }
     if (!json_.empty()) write_json(json_, to_json(report));
     if (!trace_.empty()) write_json(trace_, chrome_trace(report, report.curve.back()));
     if (!no_store_) keeper().add(fuse_document(report));
-    if (!quiet_) print(report, shared_nodes);
+    if (!quiet_ && json_ != "-" && trace_ != "-") print(report, shared_nodes);
+    if (failed) std::rethrow_exception(failed);
     return complain({incorrect_point(report)});
   }
 
-  /// Throws Error before the work if the output's folder does not exist.
-  static void check_folder(const char* option, const std::string& path) {
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    std::error_code error;
-    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
-      fail("[{}] folder: got no {}, expected one to write to; try another path", option,
-           printable(folder.string()));
+  /// Writes outputs, checkpoints and the wide program; notes of them are added to `last`.
+  void write_results(Subject& subject, const FuseOptions& options, const Tensors& outputs,
+                     FuseResult* last) const {
+    if (!outputs_.empty()) save_outputs(outputs);
+    if (!unstack_.empty()) last->notes.push_back(unstack(subject, last->n, unstack_));
+    if (exports_.empty() || !last->correctness.pass) return;
+    for (std::string& note :
+         export_wide(subject, last->n, options, last->correctness, outputs, exports_))
+      last->notes.push_back(std::move(note));
   }
 
   void save_outputs(const Tensors& outputs) const {

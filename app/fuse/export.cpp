@@ -43,13 +43,13 @@ Portable portable_of(const Network& network, const Program& single, const Ensemb
 }  // namespace
 
 std::vector<std::string> export_wide(Subject& subject, int64_t n, const FuseOptions& options,
-                                     const Tensors& outputs,
+                                     const Correctness& correctness, const Tensors& outputs,
                                      const std::vector<std::string>& paths) {
   const at::NoGradGuard no_grad;
   const Network& network = subject.network();
-  // Twice, since both sides are computed in the same precision and each may be off by the
-  // tolerance.
-  const double most = 2 * subject.tolerance();
+  // Twice, since both sides are computed in the same precision and each may be off by what is
+  // allowed.
+  const double most = 2 * allowed(correctness);
   const Portable portable =
       dynamic_portable(subject.batch(), subject.batches(), [&](int64_t batch) {
         if (batch == subject.batch()) {
