@@ -6,6 +6,7 @@
 
 #include "app/gpu/stage.h"
 #include "app/sandbox/sandbox.h"
+#include "app/trial/contest.h"
 #include "app/version.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
@@ -55,6 +56,11 @@ void machine(Steps& steps) {
   });
 }
 
+void expect_close(const std::string& what, double error, double most = kClose) {
+  if (!(error <= most))
+    fail("[{}] result: got a relative error of {:.2g}, expected at most {:.2g}", what, error, most);
+}
+
 /// Compares the results of `work` on the device with those in float64 on the CPU.
 Json compared(c10::Device device, const Tensors& inputs,
               const std::function<Tensor(const Tensors&)>& work) {
@@ -65,8 +71,7 @@ Json compared(c10::Device device, const Tensors& inputs,
   }
   const double error =
       max_relative_error({work(there).cpu().unsqueeze(0)}, {work(exact).unsqueeze(0)});
-  if (!(error <= kClose))
-    fail("[device] result: got a relative error of {:.2g}, expected at most {:.2g}", error, kClose);
+  expect_close("device", error);
   return {{"error", error}};
 }
 
@@ -136,12 +141,16 @@ void climb(Steps& steps) {
     if (!is_rehearsal(d) || std::string(name) != "graph") steps.step(name, work);
 }
 
-void climb_in_sandbox(Steps& steps) {
+int run_on_device_in_sandbox(double timeout_s, const std::function<int()>& work) {
   SandboxPolicy policy;
   policy.what = "gpu-report";
   policy.device = true;
-  policy.timeout_s = 60;
-  const int code = run_in_sandbox(policy, [&] {
+  policy.timeout_s = timeout_s;
+  return run_in_sandbox(policy, work);
+}
+
+void climb_in_sandbox(Steps& steps) {
+  const int code = run_on_device_in_sandbox(60, [&] {
     climb(steps);
     return 0;
   });
@@ -168,16 +177,8 @@ struct GpuSubject {
         single(record_single(network, here)) {
     for (Tensor& t : there.tensors) t = t.to(device);
   }
-  Tensors inputs() const {
-    Tensors out;
-    for (const size_t i : network.indices(true)) out.push_back(there.tensors[i]);
-    return out;
-  }
-  Tensors weights() const {
-    Tensors out;
-    for (const size_t i : network.indices(false)) out.push_back(there.tensors[i]);
-    return out;
-  }
+  Tensors inputs() const { return pick(network, there, true); }
+  Tensors weights() const { return pick(network, there, false); }
 };
 
 Tensors on_cpu(const Tensors& tensors) {
@@ -198,10 +199,7 @@ Json numbers_of(const Target& target, at::ScalarType dtype, c10::Device device) 
   const double own =
       max_relative_error(on_cpu(separate(record_single(s.network, s.there), s.there)), exact);
   const double error = max_relative_error(got, exact);
-  const double allowed = std::max(target.tolerance_for(dtype), 4 * own);
-  if (!(error <= allowed))
-    fail("[{}] result: got a relative error of {:.2g}, expected at most {:.2g}", target.name, error,
-         allowed);
+  expect_close(target.name, error, std::max(target.tolerance_for(dtype), 4 * own));
   return {{"error", error}, {"separate_error", own}, {"same_bits_again", same}};
 }
 
@@ -220,13 +218,9 @@ void numerics(Steps& steps) {
   }
 }
 
-double graph_error(const GpuSubject& s, CompiledModel& model) {
-  return max_relative_error(on_cpu(model.run(s.inputs())), in_double(s.single, s.here));
-}
-
-void expect_close(double error) {
-  if (!(error <= kClose))
-    fail("[graph] result: got a relative error of {:.2g}, expected at most {:.2g}", error, kClose);
+void expect_right(const GpuSubject& s, CompiledModel& model) {
+  expect_close("graph",
+               max_relative_error(on_cpu(model.run(s.inputs())), in_double(s.single, s.here)));
 }
 
 void graphs(Steps& steps) {
@@ -237,18 +231,18 @@ void graphs(Steps& steps) {
   std::unique_ptr<CompiledModel> model;
   steps.step("capture and replay", [&]() -> Json {
     model = compile(s.network, s.there, compile_in(Mode::reduce_overhead));
-    expect_close(graph_error(s, *model));
+    expect_right(s, *model);
     return {};
   });
   if (!model) return;
   steps.step("replay after explain", [&]() -> Json {
     model->explain(s.inputs());
-    expect_close(graph_error(s, *model));
+    expect_right(s, *model);
     return {};
   });
   steps.step("replay after set_weights", [&]() -> Json {
     model->set_weights(s.weights());
-    expect_close(graph_error(s, *model));
+    expect_right(s, *model);
     return {};
   });
   steps.step("random numbers by their seed", [&]() -> Json {
@@ -281,7 +275,7 @@ void graphs(Steps& steps) {
     try {
       at::empty({int64_t{1} << 50}, at::device(d));
     } catch (const std::exception&) {
-      expect_close(graph_error(s, *model));
+      expect_right(s, *model);
       return {};
     }
     fail("[memory] a petabyte: got it, expected a refusal");
@@ -309,11 +303,7 @@ void assertions(Steps& steps) {
   if (d.is_cpu()) return;  // on the CPU operators throw at once
   // In a forked process, started before this one has used the device.
   steps.step("a failed assertion is noticed", [&]() -> Json {
-    SandboxPolicy policy;
-    policy.what = "gpu-report";
-    policy.device = true;
-    policy.timeout_s = 25;
-    if (run_in_sandbox(policy, [&] { return is_broken_by_assertion(d) ? 0 : 1; }) != 0)
+    if (run_on_device_in_sandbox(25, [&] { return is_broken_by_assertion(d) ? 0 : 1; }) != 0)
       fail(
           "[device] assertion: got a device that goes on, expected one that is broken for its "
           "process");
