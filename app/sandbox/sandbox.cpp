@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -30,11 +29,10 @@
 #include "data/machine/oom.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kChannel = 3;                  // the channel's descriptor in the sandbox
 constexpr int kLookMs = 100, kGatherMs = 2;  // kGatherMs: while other ranks are awaited
@@ -47,10 +45,6 @@ constexpr size_t kWords = 256 * 1024;  // bytes kept of the sandbox's standard e
 Heartbeat*& own_heart() {
   static Heartbeat* heart = nullptr;
   return heart;
-}
-
-double seconds_since(Clock::time_point begun) {
-  return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
 Readable readable(const SandboxPolicy& policy) {
@@ -139,15 +133,15 @@ class Watch {
   const std::string& line() const { return line_; }
 
   int until_the_end() {
-    Clock::time_point turn = Clock::now();
+    double turn_s = now_s();
     Silence silence;
     while (!code_ && !gone_) {
       look();
       // Does not count time in which this process was suspended or blocked: the sandbox had to
       // wait.
-      if (const auto now = Clock::now(); now - turn > 5 * std::chrono::milliseconds(kLookMs))
-        silence.leave_out(now - turn);
-      turn = Clock::now();
+      if (const double took_s = now_s() - turn_s; took_s > 5e-3 * kLookMs)
+        silence.leave_out(took_s);
+      turn_s = now_s();
       silence.listen(heart_);
       if (others_) pass_on_values(silence);
       if (cancelled()) pass_on_cancel();
@@ -206,10 +200,10 @@ class Watch {
 
   void pass_on_cancel() {
     if (others_) throw Cancelled();  // a sandbox in an all-gather might wait for ever
-    if (!asked_) {
-      asked_ = Clock::now();
+    if (!asked_s_) {
+      asked_s_ = now_s();
       ::kill(pid_, SIGTERM);
-    } else if (seconds_since(*asked_) > policy_.grace_s) {
+    } else if (now_s() - *asked_s_ > policy_.grace_s) {
       throw Cancelled();
     }
   }
@@ -224,7 +218,7 @@ class Watch {
       std::fwrite(words_.data(), 1, words_.size(), stderr);
       return *code_;
     }
-    if (asked_) throw Cancelled();
+    if (asked_s_) throw Cancelled();
     if (!WIFSIGNALED(status))
       crashed(fmt::format("exit code {} before its work was done", WEXITSTATUS(status)));
     const int signal = WTERMSIG(status);
@@ -269,8 +263,8 @@ class Watch {
   /// Waits for a process that is about to end.
   void wait_a_moment() {
     siginfo_t info{};
-    const auto begun = Clock::now();
-    while (seconds_since(begun) < kWaitS && !info.si_pid) {
+    const double begun_s = now_s();
+    while (now_s() - begun_s < kWaitS && !info.si_pid) {
       if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT)) return;
       if (!info.si_pid) usleep(1000);
     }
@@ -298,7 +292,7 @@ class Watch {
   MemoryKills kills_;
   std::optional<int> code_;
   bool gone_ = false;
-  std::optional<Clock::time_point> asked_;
+  std::optional<double> asked_s_;  // when it was asked to end
   std::string words_;
 };
 

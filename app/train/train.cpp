@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -34,6 +33,7 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {
@@ -199,11 +199,10 @@ class Run {
   /// Records and plans the first step, so that a network that cannot be trained is refused before
   /// anything is written or an earlier run is removed. Returns the nanoseconds that it took.
   double plan_first_step() {
-    const auto begun = std::chrono::steady_clock::now();
+    const double begun = now_ns();
     if (state_.step < run_.steps && !trainer_->running().empty())
       trainer_->prepare(run_.feed->training(state_.step));
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begun)
-        .count();
+    return now_ns() - begun;
   }
 
   void tell(const std::string& text) const {

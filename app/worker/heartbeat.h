@@ -2,8 +2,9 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
+
+#include "engine/machine/clock.h"
 
 namespace wide {
 
@@ -29,10 +30,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 /// Measures the time since the last heartbeat of a watched process.
 class Silence {
  public:
-  using Clock = std::chrono::steady_clock;
-
   /// Starts again from 0: there was a heartbeat.
-  void restart() { begun_ = Clock::now(); }
+  void restart() { begun_s_ = now_s(); }
   /// Starts again from 0 if there was a heartbeat since the last call.
   void listen(const Heartbeat& heart) {
     const uint32_t now = heart.beats;
@@ -40,11 +39,11 @@ class Silence {
     beats_ = now;
   }
   /// Does not count a time in which the process could not send heartbeats.
-  void leave_out(Clock::duration time) { begun_ += time; }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+  void leave_out(double time_s) { begun_s_ += time_s; }
+  double seconds() const { return now_s() - begun_s_; }
 
  private:
-  Clock::time_point begun_ = Clock::now();
+  double begun_s_ = now_s();
   uint32_t beats_ = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -16,12 +15,12 @@
 #include "data/reports/sweep/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 /// How often the worker is checked while no message comes.
 constexpr int kLookMs = 100;
@@ -68,8 +67,8 @@ Peaks peaks_by_worker(c10::Device device, int threads) {
   };
   WorkerProcess worker;
   worker.send(Json{{"peaks_of", device.str()}, {"threads", threads}}.dump());
-  const Clock::time_point begun = Clock::now();
-  while (std::chrono::duration<double>(Clock::now() - begun).count() < kLongest_s) {
+  const double begun_s = now_s();
+  while (now_s() - begun_s < kLongest_s) {
     const auto [line, ended] = worker.hear(kLookMs);
     const Json said = line ? Json::parse(*line, nullptr, /*allow_exceptions=*/false) : Json();
     if (said.is_object() && said.contains("peaks")) return peaks_of(said["peaks"]);
@@ -99,8 +98,7 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
     std::erase(left.strategies, strategy);
   };
   std::vector<std::string> notes;  // on baselines that crashed a worker
-  const Clock::time_point begun = Clock::now();
-  const auto total_s = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
+  const double begun_s = now_s();
   while (!left.strategies.empty()) {
     Attempt a = attempt(left, settings, watch);
     if (!a.error.empty()) throw Error(a.error, a.error_code);
@@ -108,7 +106,7 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
       for (Trial& t : a.result->trials) trial(t.strategy) = std::move(t);
       a.result->trials = std::move(done.trials);
       a.result->notes.insert(a.result->notes.begin(), notes.begin(), notes.end());
-      a.result->seconds.total = total_s();
+      a.result->seconds.total = now_s() - begun_s;
       return std::move(*a.result);
     }
     worker_.reset();
@@ -123,7 +121,7 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
     // Otherwise an earlier case may have corrupted the worker's memory: try again in a fresh one.
   }
   done.notes = std::move(notes);
-  done.seconds.total = total_s();
+  done.seconds.total = now_s() - begun_s;
   return done;
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "app/sandbox/sandbox.h"
@@ -11,11 +10,10 @@
 #include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kSameLoss = 3e-4;  // relative, of a mean over a batch in float32
 
@@ -37,9 +35,9 @@ void check_losses(const Prepared& run, const Tensor& got, const Tensor& wide) {
 BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, double budget_s) {
   BenchResult result;
   const Batch batch = run.feed->training(0);
-  const auto begun = Clock::now();
+  const double begun = now_ns();
   const Tensor wide = trainer.step(batch).losses;
-  result.first_call_ns = std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
+  result.first_call_ns = now_ns() - begun;
   std::vector<Contender> contenders;
   /// Adds a baseline whose `step` trains all models. Its first call finds out whether it can run,
   /// and checks its losses.

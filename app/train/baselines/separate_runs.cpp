@@ -3,18 +3,16 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "app/cancel.h"
 #include "app/sandbox/sandbox.h"
 #include "app/train/baselines/separate_models.h"
 #include "data/text.h"
+#include "engine/machine/clock.h"
 #include "engine/measure/statistics.h"
 
 namespace wide {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kWidest = 1.5;      // upper end of the interval over the lower one
 constexpr int64_t kManySteps = 20;   // in an epoch this long the smaller last batch hardly counts
@@ -53,9 +51,9 @@ Start start_from(const Prepared& run, const std::map<std::string, Tensor>& weigh
 std::optional<SeparateRuns> estimate_separate_runs(const Prepared& run,
                                                    const std::map<std::string, Tensor>& weights,
                                                    int64_t model_steps, double budget_s) {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(budget_s);
-  const auto check_time = [deadline] {
-    if (cancelled() || Clock::now() > deadline) throw OutOfTime();
+  const double deadline_s = now_s() + budget_s;
+  const auto check_time = [deadline_s] {
+    if (cancelled() || now_s() > deadline_s) throw OutOfTime();
     heartbeat();
   };
   const int threads = at::get_num_threads();

@@ -13,10 +13,10 @@
 #include "app/train/run/evaluate.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {
-using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 constexpr size_t kMostCheckNotes = 10;
 }  // namespace
@@ -32,8 +32,7 @@ Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver
 }
 
 bool Loop::run() {
-  const double before = state_.seconds;
-  const auto begun = Clock::now();
+  const double begun_s = now_s() - state_.seconds;
   if (others_) gather_standings();
   while (state_.step < run_.steps && goes_on()) {
     if (cancelled()) return false;
@@ -43,12 +42,12 @@ bool Loop::run() {
     } else {
       make_step();
     }
-    state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
+    state_.seconds = now_s() - begun_s;
     const bool due = state_.step % run_.eval_every == 0 || state_.step == run_.steps ||
                      (!others_ && trainer_.running().empty()) || some_end();
     if (due) look();
     finish();
-    state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
+    state_.seconds = now_s() - begun_s;
     // Before saving, so that the file holds what the requests changed.
     if (due && do_what_is_asked()) return false;
     observer_.stepped(due);
@@ -64,11 +63,10 @@ bool Loop::run() {
 void Loop::make_step() {
   const Batch batch = run_.feed->training(state_.step);
   const bool checked = state_.step < run_.options.check;
-  const auto asked = Clock::now();
+  const double asked = now_ns();
   const StepCheck check = checked ? trainer_.check(batch) : StepCheck();
   const StepResult result = trainer_.step(batch);
-  if (first_call_ns_ == 0)
-    first_call_ns_ = std::chrono::duration<double, std::nano>(Clock::now() - asked).count();
+  if (first_call_ns_ == 0) first_call_ns_ = now_ns() - asked;
   // Models that are not finite cannot be compared.
   if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
   ++state_.step;

@@ -27,10 +27,6 @@ constexpr double kSavingShare = 0.02;
 /// Pause between two reads of the store while the run waits for a request.
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-double seconds_since(std::chrono::steady_clock::time_point then) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
-}
-
 }  // namespace
 
 void print_progress(const TrainOptions& options, const std::string& text) {
@@ -69,7 +65,7 @@ void Recorder::evaluated(const Evaluated& row) {
   for (const double loss : row.train_loss)
     if (!std::isnan(loss)) losses.push_back(loss);
   std::sort(losses.begin(), losses.end());
-  const double rate = double(state_.step - first_step_) / std::max(1e-9, seconds_since(begun_));
+  const double rate = double(state_.step - first_step_) / std::max(1e-9, now_s() - begun_s_);
   std::string text = fmt::format("epoch {:.4g} · step {}/{} · {:.4g} steps/s", row.epoch, row.step,
                                  run_.steps, rate);
   if (row.step < run_.steps)
@@ -99,7 +95,7 @@ void Recorder::stepped(bool evaluated) {
   if (due && state_.step < run_.steps) save();
 }
 
-bool Recorder::is_due() const { return seconds_since(saved_) * kSavingShare >= save_s_; }
+bool Recorder::is_due() const { return (now_s() - saved_s_) * kSavingShare >= save_s_; }
 
 std::vector<RunRequest> Recorder::asked() {
   const std::vector<RunRequest> own = asked_in_store();
@@ -132,15 +128,15 @@ void Recorder::refused(const RunRequest& request, const std::string& why) {
 }
 
 void Recorder::save() {
-  const auto begun = Clock::now();
+  const double begun_s = now_s();
   if (together_) {
     save_together();
   } else {
     folder_.save_state(run_, trainer_, state_);
     store_rows(state_);
   }
-  saved_ = Clock::now();
-  save_s_ = std::chrono::duration<double>(saved_ - begun).count();
+  saved_s_ = now_s();
+  save_s_ = saved_s_ - begun_s;
 }
 
 /// Each rank saves its slice. When all have, rank 0 joins them into the run's file while the others

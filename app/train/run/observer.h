@@ -1,12 +1,11 @@
 #pragma once
-#include <chrono>
-
 #include "app/train/outputs/report.h"
 #include "app/train/outputs/row_log.h"
 #include "app/train/run/loop.h"
 #include "app/train/run/saving.h"
 #include "app/train/run/together.h"
 #include "app/train/train.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 
@@ -28,7 +27,6 @@ class Recorder : public RunObserver {
   void save();
 
  private:
-  using Clock = std::chrono::steady_clock;
   bool is_due() const;
   std::vector<RunRequest> asked_in_store();
   void store_rows(const TrainState& of_all);
@@ -45,8 +43,8 @@ class Recorder : public RunObserver {
   std::vector<std::pair<int64_t, std::string>> refused_;  // requests, reasons; not yet in the store
   size_t stored_rows_ = 0, stored_events_ = 0;
   int64_t first_step_ = 0;
-  Clock::time_point begun_ = Clock::now(), saved_ = Clock::now();
-  double save_s_ = 0;
+  double begun_s_ = now_s(), saved_s_ = now_s();  // times of the clock
+  double save_s_ = 0;                             // how long the last save took
 };
 
 }  // namespace wide

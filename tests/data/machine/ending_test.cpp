@@ -28,13 +28,13 @@ TEST(ProcessEnding, ABeatEndsTheSilence) {
   Heartbeat* heart = Heartbeat::map(-1);
   ASSERT_NE(heart, nullptr);
   Silence silence;
-  silence.leave_out(-std::chrono::seconds(7));
+  silence.leave_out(-7);
   silence.listen(*heart);
   EXPECT_GE(silence.seconds(), 7);
   heart->beat();
   silence.listen(*heart);
   EXPECT_LT(silence.seconds(), 5);
-  silence.leave_out(-std::chrono::seconds(7));
+  silence.leave_out(-7);
   silence.listen(*heart);
   EXPECT_GE(silence.seconds(), 7) << "no beat since";
   silence.restart();
