@@ -53,14 +53,15 @@ class Run {
         together_(together),
         run_(options),
         requirements_(parse_requirements(sinks.require, run_.metrics, run_.data.has_validation())),
-        folder_(options.no_save ? "" : options.save) {
+        folder_(options.no_save ? "" : options.save),
+        merged_(saved && !saved->parts.empty()) {
     check_ensemble_requirements();
     if (saved) check_goes_on(*saved);
-    facts_.name = sinks.name;
-    facts_.command = sinks.command;
-    facts_.dir = folder_.path();
+    facts_.run.name = sinks.name;
+    facts_.run.command = sinks.command;
+    facts_.run.dir = folder_.path();
     facts_.environment = capture_environment(sinks.command, version(), git_state());
-    facts_.started = sinks.started.empty() ? facts_.environment.date : sinks.started;
+    facts_.run.started = sinks.started.empty() ? facts_.environment.date : sinks.started;
     if (saved) run_.defaults.insert(saved->defaults.begin(), saved->defaults.end());
     std::string how = "saved";
     Start start = run_.start();
@@ -81,8 +82,6 @@ class Run {
     state_.loss_sum = at::zeros({run_.n()}, at::kDouble);
     if (saved) {
       state_ = saved->state;
-      merged_ = !saved->parts.empty();
-      facts_.trained_here = !merged_;
       if (run_.n() != static_cast<int64_t>(state_.models.size()))
         fail(
             "[{}] models: got {}, expected {} as when the run began; try the files that it began "
@@ -104,8 +103,8 @@ class Run {
   bool train_slice() {
     plan_first_step();
     if (sinks_.store) {
-      RunFacts of_all = facts_;
-      of_all.dir = together_->options.save;
+      RunReport of_all = facts_;
+      of_all.run.dir = together_->options.save;
       keeper().open(Store::path(sinks_.db));
       state_.run =
           keeper().begin_run(to_json(report_of_all(run_, of_all)), state_.run, state_.step);
@@ -113,7 +112,7 @@ class Run {
     if (together_->leads()) {
       if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
       const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
-      const int64_t all = facts_.memory.state_bytes / run_.n() + model_bytes;
+      const int64_t all = trainer_->memory().state_bytes / run_.n() + model_bytes;
       RunFolder(together_->options.save)
           .prepare(run_, model_bytes, all * static_cast<int64_t>(run_.everyone.size()));
     }
@@ -138,7 +137,7 @@ class Run {
     }
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
     if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
-    folder_.prepare(run_, model_bytes, facts_.memory.state_bytes + model_bytes * run_.n());
+    folder_.prepare(run_, model_bytes, trainer_->memory().state_bytes + model_bytes * run_.n());
     catch_cancel();
     RowLog log(run_.options.log, run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
@@ -153,8 +152,8 @@ class Run {
       note_recomputed();
     } catch (...) {
       // The last saved state is complete, so the run can be resumed from there.
-      facts_.state = "interrupted";
-      if (sinks_.store) keeper().end_run(state_.run, to_json(run_report(run_, state_, facts_)));
+      facts_.run.state = "interrupted";
+      if (sinks_.store) keeper().end_run(state_.run, to_json(report()));
       throw;
     }
     note_skipped();
@@ -210,12 +209,13 @@ class Run {
   }
 
   void look_at_trainer() {
+    if (merged_) return;  // memory and recordings of the parts' trainers are not known
     facts_.memory = trainer_->memory();
     facts_.recordings = trainer_->recordings();
   }
 
   void note_recomputed() {
-    const TrainerMemory& memory = facts_.memory;
+    const TrainerMemory memory = trainer_->memory();
     if (memory.recomputed == 0) return;
     facts_.notes.push_back(fmt::format(
         "memory is short: {} calls of a step are made twice, which saves {} in each of {} threads",
@@ -241,9 +241,9 @@ class Run {
     const BenchResult result = bench(run_, start, *trainer_, sinks_.budget_s);
     facts_.results = result.timings;
     facts_.first_call_ns = result.first_call_ns;
-    facts_.state = "complete";
+    facts_.run.state = "complete";
     facts_.notes.insert(facts_.notes.end(), result.notes.begin(), result.notes.end());
-    const Json doc = to_json(run_report(run_, state_, facts_));
+    const Json doc = to_json(report());
     if (!sinks_.json.empty()) write_json(sinks_.json, doc);
     if (sinks_.quiet) return 0;
     const Timing& wide = result.timings.back();
@@ -260,10 +260,12 @@ class Run {
     return sum;
   }
 
+  RunReport report() const { return run_report(run_, state_, facts_); }
+
   Json head() const {
-    RunReport report = run_report(run_, state_, facts_);
-    report.history.clear();
-    return to_json(report);
+    RunReport head = report();
+    head.history.clear();
+    return to_json(head);
   }
 
   int interrupted(Recorder* recorder) {
@@ -274,7 +276,7 @@ class Run {
         m.status = "interrupted";
         m.at_step = state_.step;
       }
-    facts_.state = "interrupted";
+    facts_.run.state = "interrupted";
     finish();
     tell(fmt::format("interrupted at step {} of {}{}\n", state_.step, run_.steps,
                      folder_.exists() ? fmt::format("; go on with: workbench train --resume {}",
@@ -294,10 +296,10 @@ class Run {
     if (!sinks_.unstack.empty())
       facts_.notes.push_back(unstack_run(sinks_.unstack, run_, best_or_last()));
     note_without_best();
-    facts_.state = "complete";
+    facts_.run.state = "complete";
     finish();
-    tell(run_text(run_report(run_, state_, facts_), {}));
-    std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble);
+    tell(run_text(report(), {}));
+    std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble.validation);
     if (std::all_of(state_.models.begin(), state_.models.end(),
                     [](const ModelState& m) { return m.status == "diverged"; }))
       throw Error(fmt::format("[train] models: got all {} diverged, expected one to train; try a "
@@ -311,7 +313,7 @@ class Run {
           "neither ignored nor of weight 0; try other targets or weights",
           4);
     if (sinks_.against) {
-      const RunComparison c = compare_runs(*sinks_.against, run_report(run_, state_, facts_));
+      const RunComparison c = compare_runs(*sinks_.against, report());
       tell(comparison_text(c));
       if (sinks_.worse_percent > 0 && c.worse_by(sinks_.worse_percent))
         complaints.push_back({3, worse_line(c, sinks_.worse_percent)});
@@ -385,9 +387,9 @@ class Run {
       for (const auto& [metric, all] : values)
         for (size_t m = 0; m < all.size(); ++m)
           if (!std::isnan(all[m])) state_.models[m].test[metric] = all[m];
-      facts_.ensemble_test = ensemble(test);
+      facts_.ensemble.test = ensemble(test);
     }
-    if (run_.data.has_validation()) facts_.ensemble = ensemble(run_.validation());
+    if (run_.data.has_validation()) facts_.ensemble.validation = ensemble(run_.validation());
     if (run_.data.folds > 0 && folder_.exists()) save_out_of_fold();
   }
 
@@ -478,7 +480,7 @@ class Run {
 
   void finish() {
     folder_.save_models(run_, state_);
-    const Json doc = to_json(run_report(run_, state_, facts_));
+    const Json doc = to_json(report());
     if (folder_.exists()) write_json(folder_.file("report.json"), doc);
     if (!sinks_.json.empty()) write_json(sinks_.json, doc);
     if (sinks_.store) keeper().end_run(state_.run, doc);
@@ -489,9 +491,9 @@ class Run {
   Prepared run_;
   std::vector<Requirement> requirements_;
   RunFolder folder_;
-  RunFacts facts_;
+  RunReport facts_;  // the fields that `run_report` does not set
   TrainState state_;
-  bool merged_ = false;  // made of parts that have ended
+  bool merged_;  // made of parts that have ended
   std::unique_ptr<Trainer> trainer_;
 };
 

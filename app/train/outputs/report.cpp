@@ -62,10 +62,12 @@ std::map<std::string, JsonText> settings_of(const TrainOptions& options) {
 
 }  // namespace
 
-RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts) {
-  RunReport r;
-  r.run = {state.run,     facts.name, facts.command, facts.state,  facts.dir,
-           facts.started, state.step, run.steps,     state.seconds};
+RunReport run_report(const Prepared& run, const TrainState& state, RunReport facts) {
+  RunReport r = std::move(facts);
+  r.run.id = state.run;
+  r.run.step = state.step;
+  r.run.steps = run.steps;
+  r.run.seconds = state.seconds;
   r.network = run.options.network;
   r.network_fingerprint = run.network_fingerprint.both;
   r.n = run.n();
@@ -92,22 +94,14 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
   r.settings = settings_of(run.options);
   r.frozen.assign(run.frozen.begin(), run.frozen.end());
   r.no_decay = static_cast<int64_t>(run.no_decay.size());
-  if (facts.trained_here) r.memory = facts.memory;
-  if (facts.trained_here) r.recordings = facts.recordings;
-  r.first_call_ns = facts.first_call_ns;
   r.checked_steps = std::min(run.options.check, state.step);
-  r.loop_seconds = facts.loop_seconds;
-  r.results = facts.results;
-  r.environment = facts.environment;
   for (size_t i = 0; i < run.configurations.models.size(); ++i) {
     r.models.push_back(model_of(run.configurations.models[i], state.models[i]));
     r.models.back().number = static_cast<int64_t>(i);
   }
   for (const Event& e : state.events) r.events.push_back({e.step, e.model, e.what});
-  r.ensemble = {facts.ensemble, facts.ensemble_test};
   for (const Evaluated& e : state.history)
     r.history.push_back({e.step, e.epoch, e.seconds, e.train_loss, e.values});
-  r.notes = facts.notes;
   r.notes.insert(r.notes.end(), state.check_notes.begin(), state.check_notes.end());
   if (state.check_notes_left_out > 0)
     r.notes.push_back(fmt::format("{} more differences found by --check were no errors",
@@ -115,7 +109,7 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
   return r;
 }
 
-RunReport report_of_all(const Prepared& run, const RunFacts& facts) {
+RunReport report_of_all(const Prepared& run, const RunReport& facts) {
   TrainState state;
   state.models.resize(run.everyone.size());
   RunReport r = run_report(run, state, facts);
