@@ -54,52 +54,32 @@ Flat flatten(const Loss& loss, const AnsweredRows& a) {
   return flat;
 }
 
-std::vector<double> to_vector(const Tensor& t) {
-  const Tensor plain = t.to(at::kDouble).contiguous();
-  return {plain.const_data_ptr<double>(), plain.const_data_ptr<double>() + plain.numel()};
+Tensor is_best(const Flat& flat) { return flat.scores.argmax(2).eq(flat.classes); }
+
+Tensor is_among_best_five(const Flat& flat) {
+  const int64_t k = std::min<int64_t>(5, flat.scores.size(2));
+  const Tensor best = std::get<1>(flat.scores.topk(k, 2));
+  return best.eq(flat.classes.unsqueeze(2)).any(2);
 }
 
 /// Weighted share of right answers: Σ w · right / Σ w.
-class Share : public Metric {
+class Share final : public Metric {
  public:
-  explicit Share(const MetricTask& task) : task_(task) {}
+  Share(const MetricTask& task, Tensor (*right)(const Flat&)) : task_(task), is_right_(right) {}
   void add(const AnsweredRows& a) override {
     const Flat flat = flatten(*task_.loss, a);
     const auto by_row = [&](const Tensor& t) { return t.view({t.size(0), -1, flat.labels}); };
     const Tensor weights = by_row(flat.weights).select(2, 0);
-    const Tensor right = (by_row(this->right(flat)).all(2).to(at::kDouble) * weights).sum(1);
-    const Tensor all = weights.sum(1);
-    right_ = right_.defined() ? right_ + right : right;
-    all_ = all_.defined() ? all_ + all : all;
+    const Tensor right = (by_row(is_right_(flat)).all(2).to(at::kDouble) * weights).sum(1);
+    add_to(&right_, right);
+    add_to(&all_, weights.sum(1));
   }
-  std::vector<double> values() override { return to_vector(right_ / all_); }
-
- protected:
-  virtual Tensor right(const Flat& flat) const = 0;
+  std::vector<double> values() override { return to_numbers(right_ / all_); }
 
  private:
   MetricTask task_;
+  Tensor (*is_right_)(const Flat& flat);
   Tensor right_, all_;
-};
-
-class Accuracy final : public Share {
- public:
-  using Share::Share;
-
- private:
-  Tensor right(const Flat& flat) const override { return flat.scores.argmax(2).eq(flat.classes); }
-};
-
-class Top5 final : public Share {
- public:
-  using Share::Share;
-
- private:
-  Tensor right(const Flat& flat) const override {
-    const int64_t k = std::min<int64_t>(5, flat.scores.size(2));
-    const Tensor best = std::get<1>(flat.scores.topk(k, 2));
-    return best.eq(flat.classes.unsqueeze(2)).any(2);
-  }
 };
 
 /// Mean over the classes that occur in targets or answers. Of two classes, one logit or labels:
@@ -115,7 +95,7 @@ class F1 final : public Metric {
     const Tensor counts = at::zeros({models, flat.labels * classes * classes}, at::kDouble)
                               .scatter_add_(1, cell, flat.weights)
                               .view({models, flat.labels, classes, classes});
-    confusion_ = confusion_.defined() ? confusion_ + counts : counts;
+    add_to(&confusion_, counts);
   }
   std::vector<double> values() override {
     const bool binary = confusion_.size(2) == 2;
@@ -124,7 +104,7 @@ class F1 final : public Metric {
                  said = own(confusion_.sum(2));
     const Tensor there = binary ? at::ones_like(is) : (is + said).gt(0);
     const Tensor f1 = at::where((is + said).gt(0), 2 * hit / (is + said), at::zeros_like(hit));
-    return to_vector(f1.sum(1) / there.sum(1));
+    return to_numbers(f1.sum(1) / there.sum(1));
   }
 
  private:
@@ -205,12 +185,10 @@ class CalibrationError final : public Metric {
     const auto binned = [&](const Tensor& what) {
       return at::zeros({bin.size(0), kBins}, at::kDouble).scatter_add_(1, bin, what);
     };
-    const Tensor gap = binned((right - confidence) * flat.weights);
-    const Tensor all = flat.weights.sum(1);
-    gap_ = gap_.defined() ? gap_ + gap : gap;
-    all_ = all_.defined() ? all_ + all : all;
+    add_to(&gap_, binned((right - confidence) * flat.weights));
+    add_to(&all_, flat.weights.sum(1));
   }
-  std::vector<double> values() override { return to_vector(gap_.abs().sum(1) / all_); }
+  std::vector<double> values() override { return to_numbers(gap_.abs().sum(1) / all_); }
 
  private:
   static constexpr int64_t kBins = 15;
@@ -218,20 +196,17 @@ class CalibrationError final : public Metric {
   Tensor gap_, all_;
 };
 
-template <class Kind>
-std::unique_ptr<Metric> make(const MetricTask& task) {
-  return std::make_unique<Kind>(task);
-}
-
 [[maybe_unused]] const bool registered[] = {
-    add_metric({"accuracy", true, "share of right answers", wants_classes, make<Accuracy>}),
+    add_metric(
+        {"accuracy", true, "share of right answers", wants_classes, metric_maker<Share>(is_best)}),
     add_metric({"top5", true, "share of rows whose class is among the best five",
-                wants_scores_of_classes, make<Top5>}),
-    add_metric({"f1", true, "mean over classes; of two, that of class 1", wants_classes, make<F1>}),
-    add_metric(
-        {"auc", true, "area under ROC, each class against the rest", wants_classes, make<Auc>}),
-    add_metric(
-        {"ece", false, "calibration error, 15 bins", wants_classes, make<CalibrationError>})};
+                wants_scores_of_classes, metric_maker<Share>(is_among_best_five)}),
+    add_metric({"f1", true, "mean over classes; of two, that of class 1", wants_classes,
+                metric_maker<F1>()}),
+    add_metric({"auc", true, "area under ROC, each class against the rest", wants_classes,
+                metric_maker<Auc>()}),
+    add_metric({"ece", false, "calibration error, 15 bins", wants_classes,
+                metric_maker<CalibrationError>()})};
 
 }  // namespace
 }  // namespace wide::classification_metrics

@@ -54,10 +54,7 @@ class MeanLoss final : public Metric {
     sum_ += sums[0];
     weights_ += sums[1];
   }
-  std::vector<double> values() override {
-    const Tensor means = sum_ / weights_;
-    return {means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel()};
-  }
+  std::vector<double> values() override { return to_numbers(sum_ / weights_); }
 
  private:
   int64_t models() const { return static_cast<int64_t>(task_.models.size()); }
@@ -66,9 +63,8 @@ class MeanLoss final : public Metric {
   Tensor sum_, weights_;
 };
 
-const bool registered = add_metric(
-    {"loss", false, "the loss that is trained, over all rows", [](const Loss&) { return ""; },
-     [](const MetricTask& task) { return std::make_unique<MeanLoss>(task); }});
+const bool registered = add_metric({"loss", false, "the loss that is trained, over all rows",
+                                    [](const Loss&) { return ""; }, metric_maker<MeanLoss>()});
 
 }  // namespace
 }  // namespace wide::loss_metrics

@@ -86,6 +86,13 @@ Tensor mean_answer(const Loss& loss, const Tensor& outputs) {
   return exact.mean(0, /*keepdim=*/true);
 }
 
+std::vector<double> to_numbers(const Tensor& tensor) {
+  const Tensor plain = tensor.to(at::kDouble).contiguous();
+  return {plain.const_data_ptr<double>(), plain.const_data_ptr<double>() + plain.numel()};
+}
+
+void add_to(Tensor* sum, const Tensor& more) { *sum = sum->defined() ? *sum + more : more; }
+
 Tensor probabilities(const Loss& loss, const Tensor& output, int64_t class_dim) {
   if (loss.name == "cross_entropy") return at::softmax(output, class_dim);
   if (loss.name == "nll") return at::exp(output);

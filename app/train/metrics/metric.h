@@ -42,6 +42,11 @@ struct MetricKind {
   std::function<std::unique_ptr<Metric>(const MetricTask&)> make;
 };
 bool add_metric(MetricKind kind);
+/// `make` of a class whose constructor takes the task and `more`.
+template <class Kind, class... More>
+auto metric_maker(More... more) {
+  return [more...](const MetricTask& task) { return std::make_unique<Kind>(task, more...); };
+}
 const std::vector<MetricKind>& metrics();
 
 /// A metric as it is asked for: a registered name, or "min:output.2", "max:output.1" for the mean
@@ -60,6 +65,12 @@ WantedMetric find_metric(const std::string& option, const std::string& name, con
 /// The output [1, B, ...], float64, whose probabilities are the mean of those of R models' outputs
 /// [R, B, ...]; for losses without probabilities the mean output.
 Tensor mean_answer(const Loss& loss, const Tensor& outputs);
+
+/// A tensor of any dtype as doubles.
+std::vector<double> to_numbers(const Tensor& tensor);
+
+/// Adds to a sum that is undefined at first.
+void add_to(Tensor* sum, const Tensor& more);
 
 /// Probabilities, or for other losses the output as it is.
 Tensor probabilities(const Loss& loss, const Tensor& output, int64_t class_dim);

@@ -13,9 +13,15 @@ std::string wants_numbers(const Loss& loss) {
 }
 
 /// Sums over the rows of each number that a row has, [R, F].
-class Sums : public Metric {
+struct Sums {
+  Tensor rows, counted, absolute, squares;
+  Tensor spread;  // [R, F]: Σ w (y - mean)², as far as rows were added
+};
+
+/// A metric that follows from the sums, as the mean over the numbers of a row.
+class OfSums final : public Metric {
  public:
-  explicit Sums(const MetricTask& task) : task_(task) {}
+  OfSums(const MetricTask& task, Tensor (*each)(const Sums&)) : task_(task), each_(each) {}
 
   void add(const AnsweredRows& a) override {
     const Tensor output = a.outputs.at(task_.loss->output).to(at::kDouble);
@@ -23,25 +29,13 @@ class Sums : public Metric {
     const Tensor x = output.reshape({models, rows, -1});
     const Tensor y = a.target.to(at::kDouble).reshape({models, rows, -1});
     const Tensor w = a.weight.unsqueeze(2);
-    const auto put = [](Tensor& sum, const Tensor& more) {
-      sum = sum.defined() ? sum + more : more;
-    };
     add_spread(y, w);
-    put(rows_, w.sum(1));
-    put(counted_, w.gt(0).sum(1));
-    put(absolute_, ((x - y).abs() * w).sum(1));
-    put(squares_, ((x - y).square() * w).sum(1));
+    add_to(&sums_.rows, w.sum(1));
+    add_to(&sums_.counted, w.gt(0).sum(1));
+    add_to(&sums_.absolute, ((x - y).abs() * w).sum(1));
+    add_to(&sums_.squares, ((x - y).square() * w).sum(1));
   }
-
- protected:
-  static std::vector<double> mean(const Tensor& each) {
-    const Tensor all = each.mean(1).contiguous();
-    return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
-  }
-
-  MetricTask task_;
-  Tensor rows_, counted_, absolute_, squares_;
-  Tensor spread_;  // [R, F]: Σ w (y - mean)², as far as rows were added
+  std::vector<double> values() override { return to_numbers(each_(sums_).mean(1)); }
 
  private:
   /// Joins the mean and spread of these targets with those so far (Chan, Golub and LeVeque 1979),
@@ -51,56 +45,45 @@ class Sums : public Metric {
     const Tensor first =
         w.gt(0).to(at::kLong).argmax(1, /*keepdim=*/true).expand_as(y.narrow(1, 0, 1));
     const Tensor begin = y.gather(1, first);  // [R, 1, F]
-    if (!spread_.defined()) {
+    if (!sums_.spread.defined()) {
       shift_ = begin;
-      mean_ = spread_ = at::zeros_like(y.select(1, 0));
-      rows_ = at::zeros_like(w.select(1, 0));
+      mean_ = sums_.spread = at::zeros_like(y.select(1, 0));
+      sums_.rows = at::zeros_like(w.select(1, 0));
     }
-    shift_ = at::where(rows_.gt(0).unsqueeze(1), shift_, begin);
-    const Tensor more = w.sum(1), all = (rows_ + more).clamp_min(1e-300);
+    shift_ = at::where(sums_.rows.gt(0).unsqueeze(1), shift_, begin);
+    const Tensor more = w.sum(1), all = (sums_.rows + more).clamp_min(1e-300);
     const Tensor from = y - shift_;
     const Tensor mean = (from * w).sum(1) / more.clamp_min(1e-300);
     const Tensor apart = mean - mean_;
-    spread_ = spread_ + ((from - mean.unsqueeze(1)).square() * w).sum(1) +
-              apart.square() * (rows_ * (more / all));
+    sums_.spread = sums_.spread + ((from - mean.unsqueeze(1)).square() * w).sum(1) +
+                   apart.square() * (sums_.rows * (more / all));
     mean_ = mean_ + apart * (more / all);
   }
 
+  MetricTask task_;
+  Tensor (*each_)(const Sums& sums);
+  Sums sums_;
   Tensor shift_, mean_;  // [R, 1, F]; [R, F], from shift_
 };
 
-class Mae final : public Sums {
- public:
-  using Sums::Sums;
-  std::vector<double> values() override { return mean(absolute_ / rows_); }
-};
+Tensor mean_absolute(const Sums& sums) { return sums.absolute / sums.rows; }
 
-class Rmse final : public Sums {
- public:
-  using Sums::Sums;
-  std::vector<double> values() override { return mean((squares_ / rows_).sqrt()); }
-};
+Tensor root_of_squares(const Sums& sums) { return (sums.squares / sums.rows).sqrt(); }
 
-class R2 final : public Sums {
- public:
-  using Sums::Sums;
-  std::vector<double> values() override {
-    // A constant target has R² 1 if it is met exactly, else 0, as in scikit-learn.
-    const Tensor constant = squares_.eq(0).to(at::kDouble);
-    const Tensor r2 = at::where(spread_ > 0, 1 - squares_ / spread_, constant);
-    return mean(r2.masked_fill(counted_ < 2, std::nan("")));  // one row has no variance
-  }
-};
-
-template <class Kind>
-std::unique_ptr<Metric> make(const MetricTask& task) {
-  return std::make_unique<Kind>(task);
+Tensor explained(const Sums& sums) {
+  // A constant target has R² 1 if it is met exactly, else 0, as in scikit-learn.
+  const Tensor constant = sums.squares.eq(0).to(at::kDouble);
+  const Tensor r2 = at::where(sums.spread > 0, 1 - sums.squares / sums.spread, constant);
+  return r2.masked_fill(sums.counted < 2, std::nan(""));  // one row has no variance
 }
 
 [[maybe_unused]] const bool registered[] = {
-    add_metric({"mae", false, "mean absolute error", wants_numbers, make<Mae>}),
-    add_metric({"rmse", false, "root of the mean squared error", wants_numbers, make<Rmse>}),
-    add_metric({"r2", true, "share of the variance explained", wants_numbers, make<R2>})};
+    add_metric(
+        {"mae", false, "mean absolute error", wants_numbers, metric_maker<OfSums>(mean_absolute)}),
+    add_metric({"rmse", false, "root of the mean squared error", wants_numbers,
+                metric_maker<OfSums>(root_of_squares)}),
+    add_metric({"r2", true, "share of the variance explained", wants_numbers,
+                metric_maker<OfSums>(explained)})};
 
 }  // namespace
 }  // namespace wide::regression_metrics
