@@ -19,6 +19,7 @@
 #include "app/train/outputs/require.h"
 #include "app/train/run/evaluate.h"
 #include "app/train/run/identity.h"
+#include "app/train/run/loop.h"
 #include "app/train/run/merge.h"
 #include "app/train/run/observer.h"
 #include "app/train/run/slices.h"

@@ -11,6 +11,7 @@
 #include "app/sandbox/sandbox.h"
 #include "app/train/inputs/empty_batch.h"
 #include "app/train/run/evaluate.h"
+#include "app/train/run/observer.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "engine/machine/clock.h"
@@ -21,9 +22,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostCheckNotes = 10;
 }  // namespace
 
-Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer,
+Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, Recorder& recorder,
            RankGroup* others)
-    : run_(run), trainer_(trainer), state_(state), observer_(observer), others_(others) {
+    : run_(run), trainer_(trainer), state_(state), recorder_(recorder), others_(others) {
   if (run.halving.factor > 0) {
     prune_factor_ = run.halving.factor;
     next_rung_ = run.halving.grace;
@@ -50,7 +51,7 @@ bool Loop::run() {
     state_.seconds = now_s() - begun_s;
     // Before saving, so that the file holds what the requests changed.
     if (due && do_what_is_asked()) return false;
-    observer_.stepped(due);
+    recorder_.stepped(due);
   }
   for (ModelState& m : state_.models)
     if (m.running()) {
@@ -219,12 +220,12 @@ void Loop::look() {
   }
   state_.history.push_back(row);
   if (rung) prune();
-  observer_.evaluated(row);
+  recorder_.evaluated(row);
 }
 
 void Loop::say(int64_t model, const std::string& what) {
   state_.events.push_back({state_.step, model, what});
-  observer_.happened(state_.events.back());
+  recorder_.happened(state_.events.back());
 }
 
 bool Loop::some_end() const {
@@ -289,7 +290,7 @@ bool Loop::do_what_is_asked() {
   bool all = false;
   const int64_t first = others_ ? run_.first_model : 0;
   const int64_t count = others_ ? static_cast<int64_t>(run_.everyone.size()) : run_.n();
-  for (RunRequest request : observer_.asked()) {
+  for (RunRequest request : recorder_.asked()) {
     const int64_t m = request.model;
     const bool of_one = 0 <= m && m < count, own = first <= m && m < first + run_.n();
     if (of_one && !own) continue;  // concerns a model of another rank
@@ -301,7 +302,7 @@ bool Loop::do_what_is_asked() {
       do_one(request);
       all |= request.what == "stop" && m < 0;
     } catch (const Error& e) {
-      observer_.refused(request, e.what());
+      recorder_.refused(request, e.what());
       if (own || leads())
         say(request.model, fmt::format("refused at step {}: {}", state_.step, e.what()));
     }

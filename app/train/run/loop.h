@@ -6,25 +6,14 @@
 
 namespace wide {
 
-/// Gets the events of a running loop; `Recorder` prints, logs, stores and saves them.
-class RunObserver {
- public:
-  virtual ~RunObserver() = default;
-  virtual void evaluated(const Evaluated& /*row*/) {}
-  virtual void happened(const Event& /*event*/) {}
-  /// After an evaluation: requests of other processes to this run. May wait for them.
-  virtual std::vector<RunRequest> asked() { return {}; }
-  virtual void refused(const RunRequest& /*request*/, const std::string& /*why*/) {}
-  /// Between two steps; `evaluated`: right after an evaluation. Saves if enough time has passed.
-  virtual void stepped(bool /*evaluated*/) {}
-};
+class Recorder;
 
 /// Runs the steps and evaluations, and decides which models go on.
 class Loop {
  public:
   /// `others`: the ranks that train the other models, met at every evaluation; nullptr: there are
   /// none.
-  Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer,
+  Loop(const Prepared& run, Trainer& trainer, TrainState& state, Recorder& recorder,
        RankGroup* others = nullptr);
 
   /// Trains until the last step, until no model runs any more, or until it is cancelled. Returns
@@ -73,7 +62,7 @@ class Loop {
   const Prepared& run_;
   Trainer& trainer_;
   TrainState& state_;
-  RunObserver& observer_;
+  Recorder& recorder_;
   RankGroup* others_;
   std::vector<Standing> standings_;  // of all running models, before pruning
   bool over_ = false;                // no model of any rank runs any more

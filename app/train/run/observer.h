@@ -1,10 +1,10 @@
 #pragma once
 #include "app/train/outputs/report.h"
 #include "app/train/outputs/row_log.h"
-#include "app/train/run/loop.h"
 #include "app/train/run/saving.h"
 #include "app/train/run/together.h"
 #include "app/train/train.h"
+#include "data/store/runs/run_request.h"
 #include "engine/machine/clock.h"
 
 namespace wide {
@@ -13,16 +13,18 @@ namespace wide {
 void print_progress(const TrainOptions& options, const std::string& text);
 
 /// Prints, logs, stores and saves the events of a loop.
-class Recorder : public RunObserver {
+class Recorder {
  public:
   Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
            RowLog& log, const TrainSinks& sinks, const Together* together = nullptr);
 
-  void evaluated(const Evaluated& row) override;
-  void happened(const Event& event) override;
-  void stepped(bool evaluated) override;
-  std::vector<RunRequest> asked() override;
-  void refused(const RunRequest& request, const std::string& why) override;
+  void evaluated(const Evaluated& row);
+  void happened(const Event& event);
+  /// Between two steps; `evaluated`: right after an evaluation. Saves if enough time has passed.
+  void stepped(bool evaluated);
+  /// After an evaluation: requests of other processes to this run. May wait for them.
+  std::vector<RunRequest> asked();
+  void refused(const RunRequest& request, const std::string& why);
   /// Saves now, however short ago the last save was.
   void save();
 
