@@ -2,21 +2,27 @@
 #include <chrono>
 
 #include "app/cluster/cluster.h"
-#include "app/sandbox/group.h"
 
 namespace wide {
 
 /// An all-gather between the ranks of a training, through rank 0: each rank sends one JSON value,
-/// and `received` returns those of all, in the order of the ranks.
-class RankAllGather : public AllGather {
+/// and `received` returns those of all, in the order of the ranks. The process outside a sandbox
+/// sends and receives for it.
+class RankAllGather {
  public:
   /// `advice`: what to try when a rank is lost.
   RankAllGather(std::unique_ptr<Cluster> cluster, std::string advice);
 
-  void send(const nlohmann::ordered_json& value) override;
-  std::optional<nlohmann::ordered_json> received() override;
-  bool waiting() const override { return waiting_; }
-  int end(int code, const std::string& line) override;
+  /// Sends this rank's value for the next all-gather.
+  void send(const nlohmann::ordered_json& value);
+  /// The values of all ranks as an array; nullopt until all have arrived. Call it often: it also
+  /// sends heartbeats. Throws Error if a rank is lost or has ended too early.
+  std::optional<nlohmann::ordered_json> received();
+  /// Whether a value was sent and the values of all are still awaited.
+  bool waiting() const { return waiting_; }
+  /// Called when the sandbox has ended with `code` and perhaps a line for the user. Waits until all
+  /// ranks have ended, and returns this process's exit code.
+  int end(int code, const std::string& line);
 
  private:
   using Clock = std::chrono::steady_clock;

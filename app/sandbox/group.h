@@ -1,8 +1,6 @@
 #pragma once
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,22 +24,5 @@ class RankGroup {
 /// This process's group; nullptr if it works alone.
 RankGroup* rank_group();
 void set_rank_group(std::unique_ptr<RankGroup> group);
-
-/// The group as seen by the process outside a sandbox: it sends and receives for the sandbox.
-class AllGather {
- public:
-  virtual ~AllGather() = default;
-  /// Sends this rank's value for the next all-gather.
-  virtual void send(const nlohmann::ordered_json& value) = 0;
-  /// The values of all ranks as an array; nullopt until all have arrived. Call it often: it also
-  /// sends heartbeats. Throws Error if a rank is lost or has ended too early.
-  virtual std::optional<nlohmann::ordered_json> received() = 0;
-  /// Whether a value was sent and the values of all are still awaited.
-  virtual bool waiting() const = 0;
-  /// Called when the sandbox has ended with `code` and perhaps a line for the user. Waits until all
-  /// ranks have ended, and returns this process's exit code.
-  virtual int end(int code, const std::string& line) = 0;
-};
-using MakeAllGather = std::function<std::unique_ptr<AllGather>()>;
 
 }  // namespace wide

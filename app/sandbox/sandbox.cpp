@@ -17,6 +17,7 @@
 
 #include "app/cancel.h"
 #include "app/cli.h"
+#include "app/cluster/rank_all_gather.h"
 #include "app/sandbox/devices.h"
 #include "app/sandbox/landlock.h"
 #include "app/sandbox/limits.h"
@@ -116,7 +117,7 @@ Readable readable(const SandboxPolicy& policy) {
 class Watch {
  public:
   Watch(const SandboxPolicy& policy, pid_t pid, int socket, Descriptor out, Descriptor err,
-        const Heartbeat& heart, AllGather* others)
+        const Heartbeat& heart, RankAllGather* others)
       : policy_(policy),
         pid_(pid),
         channel_(socket),
@@ -286,8 +287,8 @@ class Watch {
   Answers answers_;
   Descriptor out_, err_;
   const Heartbeat& heart_;
-  AllGather* others_;  // nullptr without other ranks
-  std::string line_;   // the error line of the sandbox, if it sent one
+  RankAllGather* others_;  // nullptr without other ranks
+  std::string line_;       // the error line of the sandbox, if it sent one
   double limit_s_;
   MemoryKills kills_;
   std::optional<int> code_;
@@ -322,7 +323,7 @@ int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work
   ::close(theirs);
   out->write.close();
   err->write.close();
-  const std::unique_ptr<AllGather> others = all_gather ? all_gather() : nullptr;
+  const std::unique_ptr<RankAllGather> others = all_gather ? all_gather() : nullptr;
   const timeval patience{10, 0};  // limit for a send to a sandbox that does not read
   if (others) setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   Watch watch(policy, pid, ours, std::move(out->read), std::move(err->read), *heart, others.get());

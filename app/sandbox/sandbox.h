@@ -11,6 +11,9 @@
 // the process outside.
 namespace wide {
 
+class RankAllGather;
+using MakeAllGather = std::function<std::unique_ptr<RankAllGather>()>;
+
 /// What the kernel lacks for a sandbox, one line each; empty if it lacks nothing. Must not be
 /// called inside a sandbox, where these system calls are forbidden.
 std::vector<std::string> sandbox_lacks();
