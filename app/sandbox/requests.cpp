@@ -17,24 +17,23 @@
 #include "engine/lower/tune/tuning.h"
 
 namespace wide {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TuningKey, scope, primitive, config, shape, dtype, device,
+                                   threads, n)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TuningEntry, strategy, median_ns)
+
 namespace {
 
 constexpr size_t kOpenFiles = 16;
 
-Message to_message(const TuningKey& key) {
-  return {{"scope", key.scope},     {"primitive", key.primitive},
-          {"config", key.config},   {"shape", key.shape},
-          {"dtype", key.dtype},     {"device", key.device},
-          {"threads", key.threads}, {"n", key.n}};
+template <class Tuned>
+Message to_message(const Tuned& tuned) {
+  return Message(nlohmann::json(tuned));
 }
 
-TuningKey key_of(const Message& m) {
-  return {m.at("scope"), m.at("primitive"), m.at("config"),  m.at("shape"),
-          m.at("dtype"), m.at("device"),    m.at("threads"), m.at("n")};
-}
-
-Message to_message(const TuningEntry& entry) {
-  return {{"strategy", entry.strategy}, {"median_ns", entry.median_ns}};
+template <class Tuned>
+Tuned from_message(const Message& message) {
+  return nlohmann::json(message).get<Tuned>();
 }
 
 /// The model's number if `path` begins with DIR/model-NUMBER and the log is the folder DIR. Callers
@@ -49,51 +48,45 @@ std::optional<uint64_t> model_of_log(const std::string& log, const std::string& 
   return model;
 }
 
-TuningEntry entry_of(const Message& m) { return {m.at("strategy"), m.at("median_ns")}; }
+/// In the sandbox: its channel to the process outside.
+std::shared_ptr<Channel>& own_channel() {
+  static std::shared_ptr<Channel> channel;
+  return channel;
+}
 
-/// The sandbox's side: one request at a time, from any thread.
-class Asking {
- public:
-  explicit Asking(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
-
-  /// Returns the answer and the descriptor that came with it. Rethrows an Error of the process
-  /// outside.
-  std::pair<Message, int> ask(const Message& request) {
-    const std::lock_guard lock(mutex_);
-    if (!channel_->send(request)) _exit(1);
-    std::optional<Message> answer;
-    while (!(answer = channel_->take()))
-      if (!channel_->read()) _exit(1);  // the process outside is gone
-    if (answer->contains("error"))
-      throw Error(answer->at("error").get<std::string>(), answer->at("exit_code"));
-    return {std::move(*answer), channel_->take_descriptor()};
-  }
-
- private:
-  std::mutex mutex_;
-  std::shared_ptr<Channel> channel_;
-};
+/// In the sandbox, from any thread: asks the process outside. Returns the answer and the descriptor
+/// that came with it. Rethrows an Error of that process.
+std::pair<Message, int> ask(const Message& request) {
+  static std::mutex mutex;  // one request at a time
+  const std::lock_guard lock(mutex);
+  Channel& outside = *own_channel();
+  if (!outside.send(request)) _exit(1);
+  std::optional<Message> answer;
+  while (!(answer = outside.take()))
+    if (!outside.read()) _exit(1);  // the process outside is gone
+  if (answer->contains("error"))
+    throw Error(answer->at("error").get<std::string>(), answer->at("exit_code"));
+  return {std::move(*answer), outside.take_descriptor()};
+}
 
 class AskedFile final : public NewFile {
  public:
-  AskedFile(std::shared_ptr<Asking> outside, const std::string& path)
-      : outside_(std::move(outside)) {
-    auto [answer, descriptor] = outside_->ask({{"make", path}});
+  explicit AskedFile(const std::string& path) {
+    auto [answer, descriptor] = ask({{"make", path}});
     number_ = answer.at("file");
     descriptor_ = descriptor;
   }
   ~AskedFile() override {
     ::close(descriptor_);
-    if (!committed_) outside_->ask({{"drop", number_}});
+    if (!committed_) ask({{"drop", number_}});
   }
   int descriptor() const override { return descriptor_; }
   void commit() override {
-    outside_->ask({{"commit", number_}});
+    ask({{"commit", number_}});
     committed_ = true;
   }
 
  private:
-  std::shared_ptr<Asking> outside_;
   int64_t number_ = 0;
   int descriptor_ = -1;
   bool committed_ = false;
@@ -101,82 +94,66 @@ class AskedFile final : public NewFile {
 
 class AskedPlaces final : public Places {
  public:
-  explicit AskedPlaces(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
   std::unique_ptr<NewFile> file(const std::string& path) override {
-    return std::make_unique<AskedFile>(outside_, path);
+    return std::make_unique<AskedFile>(path);
   }
   void append(const std::string& path, const std::string& text) override {
-    outside_->ask({{"append", path}, {"text", text}});
+    ask({{"append", path}, {"text", text}});
   }
-  void folder(const std::string& path) override { outside_->ask({{"folder", path}}); }
-  void remove(const std::string& path) override { outside_->ask({{"remove", path}}); }
-
- private:
-  std::shared_ptr<Asking> outside_;
+  void folder(const std::string& path) override { ask({{"folder", path}}); }
+  void remove(const std::string& path) override { ask({{"remove", path}}); }
 };
 
 class AskedTuning final : public TuningTable {
  public:
-  explicit AskedTuning(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
   std::optional<TuningEntry> lookup(const TuningKey& key) override {
-    const Message found = outside_->ask({{"lookup", to_message(key)}}).first.at("found");
+    const Message found = ask({{"lookup", to_message(key)}}).first.at("found");
     if (found.is_null()) return std::nullopt;
-    return entry_of(found);
+    return from_message<TuningEntry>(found);
   }
   void store(const TuningKey& key, const TuningEntry& entry) override {
-    outside_->ask({{"found", to_message(entry)}, {"key", to_message(key)}});
+    ask({{"found", to_message(entry)}, {"key", to_message(key)}});
   }
-
- private:
-  std::shared_ptr<Asking> outside_;
 };
 
 class AskedKeeper final : public Keeper {
  public:
-  explicit AskedKeeper(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
   void open(const std::string& db) override {
-    outside_->ask({{"store", db}});
-    set_tuning_table(std::make_shared<AskedTuning>(outside_));
+    ask({{"store", db}});
+    set_tuning_table(std::make_shared<AskedTuning>());
   }
-  void add(const nlohmann::ordered_json& fusion) override { outside_->ask({{"fusion", fusion}}); }
+  void add(const nlohmann::ordered_json& fusion) override { ask({{"fusion", fusion}}); }
   std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                         int64_t step) override {
-    return outside_->ask({{"begin", document}, {"run", run}, {"step", step}}).first.at("run");
+    return ask({{"begin", document}, {"run", run}, {"step", step}}).first.at("run");
   }
-  void tell_run(const nlohmann::ordered_json& rows) override { outside_->ask({{"tell", rows}}); }
+  void tell_run(const nlohmann::ordered_json& rows) override { ask({{"tell", rows}}); }
   std::vector<RunRequest> take_requests(const std::string& run, int64_t step, bool waits) override {
-    const Message reply = outside_->ask({{"asked", run}, {"step", step}, {"waits", waits}}).first;
+    const Message reply = ask({{"asked", run}, {"step", step}, {"waits", waits}}).first;
     return run_requests_of(reply.at("requests"));
   }
   void end_run(const std::string& run, const nlohmann::ordered_json& document) override {
-    outside_->ask({{"finish", document}, {"run", run}});
+    ask({{"finish", document}, {"run", run}});
   }
-
- private:
-  std::shared_ptr<Asking> outside_;
 };
 
 class AskedRankGroup final : public RankGroup {
  public:
-  explicit AskedRankGroup(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
   int rank() const override { return launch().rank; }
   int size() const override { return launch().size; }
   std::vector<Message> all_gather(const Message& value) override {
-    return outside_->ask({{"all_gather", value}}).first.at("values").get<std::vector<Message>>();
+    return ask({{"all_gather", value}}).first.at("values").get<std::vector<Message>>();
   }
-  void send_error(const std::string& line) override { outside_->ask({{"error_line", line}}); }
-
- private:
-  std::shared_ptr<Asking> outside_;
+  void send_error(const std::string& line) override { ask({{"error_line", line}}); }
 };
 
 }  // namespace
 
 void ask_for_everything(const std::shared_ptr<Channel>& channel) {
-  const auto outside = std::make_shared<Asking>(channel);
-  if (launch().size > 1) set_rank_group(std::make_unique<AskedRankGroup>(outside));
-  set_places(std::make_unique<AskedPlaces>(outside));
-  set_keeper(std::make_unique<AskedKeeper>(outside));
+  own_channel() = channel;
+  if (launch().size > 1) set_rank_group(std::make_unique<AskedRankGroup>());
+  set_places(std::make_unique<AskedPlaces>());
+  set_keeper(std::make_unique<AskedKeeper>());
 }
 
 struct Answers::Reply {
@@ -253,10 +230,11 @@ Answers::Reply Answers::reply_to(const Message& request) {
   } else if (request.contains("error_line")) {
     return {};  // the caller has kept the line for the other ranks
   } else if (request.contains("lookup")) {
-    const auto found = tuning_table().lookup(key_of(request["lookup"]));
+    const auto found = tuning_table().lookup(from_message<TuningKey>(request["lookup"]));
     return {{{"found", found ? to_message(*found) : Message(nullptr)}}};
   } else {
-    tuning_table().store(key_of(request.at("key")), entry_of(request.at("found")));
+    tuning_table().store(from_message<TuningKey>(request.at("key")),
+                         from_message<TuningEntry>(request.at("found")));
   }
   return {};
 }
