@@ -12,67 +12,41 @@
 namespace nwide {
 namespace {
 
-py::dict coverage_item(const wide::CoverageItem& item) {
-  py::dict out;
-  out["node"] = item.node;
-  out["nodes"] = item.nodes;
-  out["operator"] = item.op;
-  out["primitive"] = item.primitive;
-  out["strategy"] = item.strategy;
-  out["way"] = wide::to_string(item.way);
-  out["reason"] = item.reason;
-  out["module"] = item.module;
-  return out;
-}
+using namespace py::literals;
 
 py::list coverage(Core& core) {
   const auto items = core.with([](wide::WideModel& m) { return m.coverage().items; });
   py::list out;
-  for (const wide::CoverageItem& item : items) out.append(coverage_item(item));
+  for (const wide::CoverageItem& item : items)
+    out.append(py::dict("node"_a = item.node, "nodes"_a = item.nodes, "operator"_a = item.op,
+                        "primitive"_a = item.primitive, "strategy"_a = item.strategy,
+                        "way"_a = wide::to_string(item.way), "reason"_a = item.reason,
+                        "module"_a = item.module));
   return out;
 }
 
 py::list explain(Core& core) {
   const auto steps = core.with([](wide::WideModel& m) { return m.explain(); });
   py::list out;
-  for (const wide::StepCost& step : steps) {
-    py::dict row;
-    row["operator"] = step.op;
-    row["module"] = step.module;
-    row["primitive"] = step.primitive;
-    row["strategy"] = step.strategy;
-    row["shape"] = step.shape;
-    row["median_ns"] = step.median_ns;
-    row["share"] = step.share;
-    out.append(row);
-  }
+  for (const wide::StepCost& step : steps)
+    out.append(py::dict("operator"_a = step.op, "module"_a = step.module,
+                        "primitive"_a = step.primitive, "strategy"_a = step.strategy,
+                        "shape"_a = step.shape, "median_ns"_a = step.median_ns,
+                        "share"_a = step.share));
   return out;
 }
 
 py::dict validate(Core& core, double rtol) {
   const wide::Correctness c = core.with([&](wide::WideModel& m) { return m.validate(rtol); });
-  py::dict out;
-  out["max_rel"] = c.max_rel;
-  out["eager_max_rel"] = c.eager_max_rel;
-  out["tolerance"] = c.tolerance;
-  out["isolated"] = c.isolated;
-  out["ordered"] = c.ordered;
-  out["passed"] = c.pass;
-  out["note"] = c.note;
-  out["failure"] = c.failure;
-  return out;
+  return py::dict("max_rel"_a = c.max_rel, "eager_max_rel"_a = c.eager_max_rel,
+                  "tolerance"_a = c.tolerance, "isolated"_a = c.isolated, "ordered"_a = c.ordered,
+                  "passed"_a = c.pass, "note"_a = c.note, "failure"_a = c.failure);
 }
 
 /// Every registered target, with the strategies that its own ones force on a program's calls.
 py::list targets() {
   py::list out;
   for (const wide::Target* target : wide::targets()) {
-    py::dict row;
-    row["name"] = target->name;
-    row["kind"] = to_string(target->kind);
-    row["summary"] = target->summary;
-    row["formula"] = target->formula;
-    row["source"] = target->source;
     std::map<std::string, std::map<std::string, std::string>> forced = target->parts;
     std::vector<std::string> names;
     for (const wide::Strategy& s : target->strategies) {
@@ -80,9 +54,9 @@ py::list targets() {
       forced[s.name] = {{target->name, s.name}};
     }
     for (const auto& [name, unused] : target->parts) names.push_back(name);
-    row["strategies"] = names;
-    row["forced"] = forced;
-    out.append(row);
+    out.append(py::dict("name"_a = target->name, "kind"_a = to_string(target->kind),
+                        "summary"_a = target->summary, "formula"_a = target->formula,
+                        "source"_a = target->source, "strategies"_a = names, "forced"_a = forced));
   }
   return out;
 }
@@ -179,15 +153,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("optimizers", &optimizer_table);
   m.def("cross_entropy", &cross_entropy);
   m.def("mse_loss", &mse_loss);
-  m.def("optimizer_step",
-        [](const std::string& name, wide::Tensors parameters, wide::Tensors gradients,
-           std::vector<wide::Tensors> states, std::vector<int64_t> steps, std::vector<bool> shared,
-           const std::vector<bool>& kept, const wide::Tensor& hyper) {
-          optimizer_step(name,
-                         {std::move(parameters), std::move(gradients), std::move(states),
-                          std::move(steps), std::move(shared)},
-                         kept, hyper);
-        });
+  m.def("optimizer_step", &optimizer_step);
   bind_options(m);
   bind_core(m);
 }

@@ -75,8 +75,10 @@ void check(const Parameter& s) {
 
 }  // namespace
 
-void optimizer_step(const std::string& name, Stepped stepped, const std::vector<bool>& kept,
-                    const wide::Tensor& hyper) {
+void optimizer_step(const std::string& name, const wide::Tensors& parameters,
+                    const wide::Tensors& gradients, const std::vector<wide::Tensors>& states,
+                    const std::vector<int64_t>& steps, const std::vector<bool>& shared,
+                    const std::vector<bool>& kept, const wide::Tensor& hyper) {
   const py::gil_scoped_release released;
   const at::NoGradGuard no_grad;
   const wide::Optimizer& optimizer = wide::optimizer(name);
@@ -86,30 +88,30 @@ void optimizer_step(const std::string& name, Stepped stepped, const std::vector<
   for (int64_t i = 0; i < n && optimizer.conflict; ++i)
     if (const std::string why = optimizer.conflict(values + i * count); !why.empty())
       wide::fail("[nw.optim] {}: got {}; try other values", name, why);
-  std::vector<Parameter> parameters(stepped.parameters.size());
+  std::vector<Parameter> all;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    Parameter& s = parameters[i];
-    s = {stepped.parameters[i], stepped.gradients[i], {}, stepped.steps[i], stepped.shared[i]};
+    Parameter& s =
+        all.emplace_back(Parameter{parameters[i], gradients[i], {}, steps[i], shared[i]});
     size_t next = 0;
     for (const bool is_kept : kept)
-      s.state.push_back(is_kept ? stepped.states[i].at(next++) : wide::Tensor());
+      s.state.push_back(is_kept ? states[i].at(next++) : wide::Tensor());
     check(s);
     s.gradient = s.gradient.contiguous();
     if (!s.shared) models = s.value.size(0);
   }
-  for (const Parameter& s : parameters)
+  for (const Parameter& s : all)
     if (s.shared && n > 1)
       wide::fail(
           "[nw.optim] parameter: got one for all models and values for each, expected one number "
           "for it; try a group of its own");
-  const std::vector<Block> blocks = blocks_of(parameters, models);
+  const std::vector<Block> blocks = blocks_of(all, models);
   int64_t numbers = 0;
   for (const Block& block : blocks) numbers += block.count;
-  const auto all = static_cast<int64_t>(blocks.size());
-  at::parallel_for(0, all, numbers < kAlone ? all : 4, [&](int64_t first, int64_t last) {
+  const auto size = static_cast<int64_t>(blocks.size());
+  at::parallel_for(0, size, numbers < kAlone ? size : 4, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const Block& block = blocks[static_cast<size_t>(i)];
-      const Parameter& s = parameters[block.parameter];
+      const Parameter& s = all[block.parameter];
       const double* own = values + (n > 1 ? block.model * count : 0);
       if (s.value.scalar_type() == at::kDouble)
         step_block<double>(optimizer, s, block, own);
@@ -117,7 +119,7 @@ void optimizer_step(const std::string& name, Stepped stepped, const std::vector<
         step_block<float>(optimizer, s, block, own);
     }
   });
-  for (const Parameter& s : parameters) s.value.unsafeGetTensorImpl()->bump_version();
+  for (const Parameter& s : all) s.value.unsafeGetTensorImpl()->bump_version();
 }
 
 py::dict optimizer_table() {
