@@ -95,7 +95,8 @@ std::vector<std::pair<std::string, at::Tensor>> load_tensors(const std::string& 
 }
 
 void save_tensors(const std::string& path,
-                  const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+                  const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                  const std::map<std::string, std::string>& metadata) {
   std::vector<at::Tensor> kept;
   std::vector<safetensors::Item> items;
   for (const auto& [name, tensor] : tensors) {
@@ -103,7 +104,7 @@ void save_tensors(const std::string& path,
     items.push_back({name, safetensors_name(tensor.scalar_type()), tensor.sizes().vec(),
                      kept.back().const_data_ptr()});
   }
-  safetensors::write(path, std::move(items));
+  safetensors::write(path, std::move(items), metadata);
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {

@@ -29,7 +29,8 @@ at::Tensor tensor_over(const std::shared_ptr<const void>& owner, char* data, at:
 /// All tensors of a file, by name, in the order of their data.
 std::vector<std::pair<std::string, at::Tensor>> load_tensors(const std::string& path);
 void save_tensors(const std::string& path,
-                  const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+                  const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                  const std::map<std::string, std::string>& metadata = {});
 
 /// Whether both are equal in dtype, sizes and every bit (NaN equals itself, 0 does not equal -0).
 bool same_bits(const at::Tensor& a, const at::Tensor& b);

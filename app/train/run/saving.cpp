@@ -25,17 +25,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
-void save_with(const std::string& path, Named tensors,
-               const std::map<std::string, std::string>& metadata) {
-  std::vector<safetensors::Item> items;
-  for (auto& [name, tensor] : tensors) {
-    tensor = tensor.contiguous();
-    items.push_back({name, safetensors_name(tensor.scalar_type()), tensor.sizes().vec(),
-                     tensor.const_data_ptr()});
-  }
-  safetensors::write(path, std::move(items), metadata);
-}
-
 std::string number_text(double number) { return fmt::format("{}", number); }
 
 Json parse_json(const std::string& text, const std::string& file) {
@@ -95,11 +84,11 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
                {"defaults", run.defaults},
                {"state", to_json(state)},
                {"trainer_step", from.step}};
-  save_with(file(kRunState), std::move(tensors),
-            {{"workbench", head.dump(-1, ' ', false, Json::error_handler_t::replace)},
-             {"data", run.fingerprint},
-             {"identity", run.identity},
-             {"plan", from.plan}});
+  save_tensors(file(kRunState), tensors,
+               {{"workbench", head.dump(-1, ' ', false, Json::error_handler_t::replace)},
+                {"data", run.fingerprint},
+                {"identity", run.identity},
+                {"plan", from.plan}});
 }
 
 void RunFolder::save_checkpoints(const Prepared& run, const Trainer& trainer,
@@ -148,10 +137,7 @@ bool RunFolder::has_split() const {
 
 void RunFolder::save_split(const Prepared& run) const {
   if (!exists()) return;
-  std::vector<std::pair<std::string, Tensor>> arrays;
-  const auto add = [&](const char* name, const Rows& rows) {
-    arrays.emplace_back(name, at::tensor(rows, at::kLong));
-  };
+  Named arrays;
   // With rows of models' own: all lists joined, and an array of the model of each row.
   const auto add_all = [&](const std::string& name, const std::vector<Rows>& lists) {
     Rows all, model;
@@ -163,7 +149,7 @@ void RunFolder::save_split(const Prepared& run) const {
     if (lists.size() > 1) arrays.emplace_back(name + "_model", at::tensor(model, at::kLong));
   };
   if (!run.data.fold_of.empty())
-    add("fold", run.data.fold_of);
+    arrays.emplace_back("fold", at::tensor(run.data.fold_of, at::kLong));
   else
     add_all("train", run.data.train_rows);
   if (run.data.folds == 0 && run.data.has_validation()) add_all("validation", run.data.validation);
@@ -243,8 +229,8 @@ RunFile load_run_file(const std::string& folder) {
 }
 
 void save_run_file(const std::string& folder, const RunFile& file) {
-  save_with((fs::path(folder) / kRunState).string(), {file.tensors.begin(), file.tensors.end()},
-            file.metadata);
+  save_tensors((fs::path(folder) / kRunState).string(), {file.tensors.begin(), file.tensors.end()},
+               file.metadata);
 }
 
 std::vector<std::string> run_files(const std::string& folder) {
