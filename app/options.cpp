@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <set>
 
 #include "app/sweep/cases.h"
@@ -14,21 +15,11 @@
 #include "engine/error.h"
 
 namespace wide {
-namespace {
-
-bool parse_int(std::string_view text, int64_t* value) {
-  const std::optional<int64_t> number = whole_number(text);
-  *value = number.value_or(*value);
-  return number.has_value();
-}
-
-}  // namespace
-
 std::vector<int64_t> parse_ns(const std::string& text) {
   std::set<int64_t> ns;
   for (const std::string& part : split(text)) {
-    int64_t n = 0;
-    if (!parse_int(part, &n) || n < 1)
+    const int64_t n = whole_number(part).value_or(0);
+    if (n < 1)
       fail("[--n] models: got {}, expected positive numbers such as 4,8,16; try -n 4",
            printable(part));
     ns.insert(n);
@@ -67,6 +58,12 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
 
 namespace {
 
+std::optional<double> finite_number(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
 /// CUDA, or another device type that has a runtime in this program.
 std::optional<c10::DeviceType> device_kind(const std::string& name) {
   if (name == "cuda") return c10::kCUDA;
@@ -83,13 +80,11 @@ std::optional<c10::DeviceType> device_kind(const std::string& name) {
 
 c10::Device parse_device(const std::string& text) {
   if (text == "cpu") return c10::kCPU;
-  int64_t index = 0;
   const size_t colon = std::min(text.find(':'), text.size());
-  const bool counted =
-      colon == text.size() ||
-      (parse_int(std::string_view(text).substr(colon + 1), &index) && index >= 0 && index < 128);
+  const int64_t index =
+      colon == text.size() ? 0 : whole_number(text.substr(colon + 1)).value_or(-1);
   const std::optional<c10::DeviceType> kind = device_kind(text.substr(0, colon));
-  if (!kind || !counted)
+  if (!kind || index < 0 || index >= 128)
     fail("[--device] device: got {}, expected cpu, cuda or cuda:0; try --device cpu",
          printable(text));
   const c10::Device device(*kind, static_cast<c10::DeviceIndex>(index));
@@ -126,17 +121,15 @@ int set_threads(int threads) {
 }
 
 std::string not_positive(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool good = !text.empty() && *end == 0 && value > 0 && std::isfinite(value);
-  return good ? "" : "got " + printable(text) + ", expected a positive number";
+  return finite_number(text).value_or(0) > 0
+             ? ""
+             : "got " + printable(text) + ", expected a positive number";
 }
 
 std::string negative(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool good = !text.empty() && *end == 0 && value >= 0 && std::isfinite(value);
-  return good ? "" : "got " + printable(text) + ", expected a number from 0 on";
+  return finite_number(text).value_or(-1) >= 0
+             ? ""
+             : "got " + printable(text) + ", expected a number from 0 on";
 }
 
 InputText parse_input(const std::string& text) {
@@ -160,8 +153,8 @@ InputText parse_input(const std::string& text) {
     dtype.resize(bracket);
   }
   for (const std::string& part : split(sizes, 'x')) {
-    int64_t size = 0;
-    if (!parse_int(part, &size) || size < 0) refuse();
+    const int64_t size = whole_number(part).value_or(-1);
+    if (size < 0) refuse();
     input.spec.sizes.push_back(size);
   }
   const auto parsed = parse_dtype(dtype);
@@ -170,15 +163,14 @@ InputText parse_input(const std::string& text) {
   input.spec.dtype = floating ? at::kFloat : *parsed;
   input.spec.fill = floating ? Fill::normal : Fill::zeros;
   if (!range.empty()) {
-    int64_t high = 0;
     const size_t comma = range.find(',');
-    if (floating || range.back() != ')' || comma == std::string::npos ||
-        !parse_int(std::string_view(range).substr(1, comma - 1), &input.low) ||
-        !parse_int(std::string_view(range).substr(comma + 1, range.size() - comma - 2), &high) ||
-        high <= input.low)
-      refuse();
+    if (floating || range.back() != ')' || comma == std::string::npos) refuse();
+    const auto low = whole_number(range.substr(1, comma - 1));
+    const auto high = whole_number(range.substr(comma + 1, range.size() - comma - 2));
+    if (!low || !high || *high <= *low) refuse();
+    input.low = *low;
     input.spec.fill = Fill::integers;
-    input.spec.scale = static_cast<double>(high - input.low);
+    input.spec.scale = static_cast<double>(*high - *low);
   }
   return input;
 }
