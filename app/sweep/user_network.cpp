@@ -3,7 +3,6 @@
 #include <deque>
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/text.h"
@@ -68,20 +67,6 @@ const Target& find_sweep_target(const std::string& name) {
       if (t->target.name == name) return t->target;
   }
   return find_target(name);
-}
-
-nlohmann::json networks_json(const std::vector<PresetNetwork>& networks) {
-  nlohmann::json all = nlohmann::json::array();
-  for (const PresetNetwork& n : networks)
-    all.push_back({{"file", n.file}, {"weights", n.weights}, {"inputs", n.inputs}});
-  return all;
-}
-
-std::vector<PresetNetwork> networks_of(const nlohmann::json& json) {
-  std::vector<PresetNetwork> networks;
-  for (const nlohmann::json& n : json)
-    networks.push_back({n.at("file"), n.at("weights"), n.at("inputs")});
-  return networks;
 }
 
 }  // namespace wide

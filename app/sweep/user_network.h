@@ -1,5 +1,5 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "data/preset.h"
 #include "engine/widen/target.h"
@@ -18,9 +18,7 @@ const PresetNetwork* user_network(const Target& target);
 /// Throws Error for other names.
 const Target& find_sweep_target(const std::string& name);
 
-/// Networks as JSON, for workers and the store, and back. The latter throws nlohmann's exception
-/// for other JSON.
-nlohmann::json networks_json(const std::vector<PresetNetwork>& networks);
-std::vector<PresetNetwork> networks_of(const nlohmann::json& json);
+/// A network as JSON, for workers and the store, and back.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PresetNetwork, file, weights, inputs)
 
 }  // namespace wide

@@ -25,15 +25,15 @@ Json request_json(const SweepCase& planned, const SweepSettings& settings) {
   c["mode"] = to_string(planned.mode);
   c["phase"] = planned.phase;
   c["strategies"] = planned.strategies;
-  if (const PresetNetwork* own = user_network(*planned.target))
-    c["network"] = networks_json({*own});
+  if (const PresetNetwork* own = user_network(*planned.target)) c["network"] = nlohmann::json(*own);
   return {{"case", std::move(c)}, {"settings", sent_settings(settings)}};
 }
 
 SweepCase sweep_case_from_json(const Json& request) {
   const Json& c = request.at("case");
   SweepCase planned;
-  if (c.contains("network")) planned.target = &user_target(networks_of(c.at("network")).at(0));
+  if (c.contains("network"))
+    planned.target = &user_target(nlohmann::json(c.at("network")).get<PresetNetwork>());
   for (const Target* t : targets())
     if (t->name == c.at("target") && to_string(t->kind) == c.at("kind")) planned.target = t;
   if (!planned.target)
