@@ -2,6 +2,7 @@
 same kernels as `workbench train`."""
 
 import math
+import operator
 
 import torch
 
@@ -14,6 +15,14 @@ from .module import WideModule
 _TABLE = {**_core.optimizers(), "muon": ([("lr", 1e-3, 0, 1e300), ("weight_decay", 0.1, 0, 1e300), ("momentum", 0.95, 0, 1),
                                           ("nesterov", 1, 0, 1)], [("momentum_buffer", "")])}
 _OTHER_STEPS = ("amsgrad", "maximize", "centered")  # options of torch's optimisers that are not supported
+
+
+def _elementwise(operation):
+    """A method that computes `operation` of each model's number and one for all, or that of the other PerModel."""
+    def method(self, other):
+        others = other.values if isinstance(other, PerModel) else (float(other),) * len(self)
+        return PerModel(operation(a, b) for a, b in zip(self.values, others, strict=True))
+    return method
 
 
 class PerModel:
@@ -39,29 +48,10 @@ class PerModel:
         """Each number as `spec` says; without one, as `str`."""
         return f"[{', '.join(format(v, spec) for v in self.values)}]" if spec else str(self)
 
-    def _with(self, other, operation):
-        others = other.values if isinstance(other, PerModel) else (float(other),) * len(self)
-        return PerModel(operation(a, b) for a, b in zip(self.values, others, strict=True))
-
-    def __add__(self, other):
-        return self._with(other, lambda a, b: a + b)
-
-    def __mul__(self, other):
-        return self._with(other, lambda a, b: a * b)
-
-    def __sub__(self, other):
-        return self._with(other, lambda a, b: a - b)
-
-    def __rsub__(self, other):
-        return self._with(other, lambda a, b: b - a)
-
-    def __truediv__(self, other):
-        return self._with(other, lambda a, b: a / b)
-
-    def __pow__(self, other):
-        return self._with(other, lambda a, b: a ** b)
-
-    __radd__, __rmul__ = __add__, __mul__
+    __add__ = __radd__ = _elementwise(operator.add)
+    __mul__ = __rmul__ = _elementwise(operator.mul)
+    __sub__, __rsub__ = _elementwise(operator.sub), _elementwise(lambda a, b: b - a)
+    __truediv__, __pow__ = _elementwise(operator.truediv), _elementwise(operator.pow)
 
     def __eq__(self, other):
         return isinstance(other, PerModel) and self.values == other.values
