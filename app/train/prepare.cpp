@@ -75,13 +75,6 @@ bool has_rows(const Tensor& output, int64_t batch) {
   return output.dim() > 0 && output.size(0) == batch;
 }
 
-/// A stand-in while no loss is chosen yet.
-Loss any_loss() {
-  Loss loss;
-  loss.name = "mse";
-  return loss;
-}
-
 }  // namespace
 
 Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options) {
@@ -168,7 +161,8 @@ void Prepared::choose_loss() {
     loss = parse_loss(options.loss, options.output, network.output_names());
     return;
   }
-  const Loss any = any_loss();
+  Loss any;  // a stand-in while none is chosen yet
+  any.name = "mse";
   const DataWanted wanted{network.asked(), network.knows_sizes(), &any, network.dtype()};
   const DataParts parts = read_parts(options, options.data, wanted, RowsTo::learn, nullptr);
   options.loss = parts.target->whole ? "cross_entropy" : "mse";
@@ -247,8 +241,7 @@ void Prepared::check_smallest_batch() const {
   for (size_t i = 0; i < bound.size(); ++i)
     if (net.tensors[i].role == Role::buffer && !bound[i].isfinite().all().item<bool>())
       fail("[{}] last batch: got one row, expected more for the statistics of {}; try {}",
-           printable(options.network), printable(net.tensors[i].name),
-           network.batch() > 1 ? "--drop-last" : "a larger --batch");
+           printable(options.network), printable(net.tensors[i].name), instead);
 }
 
 /// Refuses a network in which rows of a batch affect each other, as in a batch norm: there rows

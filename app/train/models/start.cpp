@@ -140,9 +140,9 @@ class Starter {
         const bool statistics = is_statistics(spec.name);
         const Tensor values = own(k, spec);
         put(spec.name,
-            !statistics                           ? values
-            : ends_with(spec.name, "running_var") ? at::ones_like(values)
-                                                  : at::zeros_like(values),
+            !statistics                          ? values
+            : spec.name.ends_with("running_var") ? at::ones_like(values)
+                                                 : at::zeros_like(values),
             true);
       } else {
         parameter(spec, own(k, spec), known == rules.end() ? nullptr : &known->second, k, said);
@@ -150,17 +150,14 @@ class Starter {
     }
   }
 
-  static bool ends_with(const std::string& name, std::string_view end) {
-    return std::string_view(name).ends_with(end);
-  }
   static bool is_statistics(const std::string& name) {
-    return ends_with(name, "running_mean") || ends_with(name, "running_var") ||
-           ends_with(name, "num_batches_tracked");
+    return name.ends_with("running_mean") || name.ends_with("running_var") ||
+           name.ends_with("num_batches_tracked");
   }
 
   void check_statistics(const std::string& name, const Tensor& values, bool said) const {
     if (said || !is_statistics(name)) return;
-    const double fresh = ends_with(name, "running_var") ? 1 : 0;
+    const double fresh = name.ends_with("running_var") ? 1 : 0;
     if (!values.eq(fresh).all().item<bool>())
       refuse(name, fmt::format("statistics other than {}", fresh));
   }

@@ -24,14 +24,11 @@ double number(const std::string& key, const std::string& text, const std::string
   return value;
 }
 
-struct Prefix {
-  const char* text;
-  Values::Kind kind;
-};
-constexpr Prefix kPrefixes[] = {{"log:", Values::Kind::logarithmic},
-                                {"lin:", Values::Kind::linear},
-                                {"loguniform:", Values::Kind::loguniform},
-                                {"uniform:", Values::Kind::uniform}};
+constexpr std::pair<std::string_view, Values::Kind> kPrefixes[] = {
+    {"log:", Values::Kind::logarithmic},
+    {"lin:", Values::Kind::linear},
+    {"loguniform:", Values::Kind::loguniform},
+    {"uniform:", Values::Kind::uniform}};
 
 }  // namespace
 
@@ -67,10 +64,10 @@ std::vector<double> Values::spread(int64_t many, const std::string& key, uint64_
 Values parse_values(const std::string& key, const std::string& text) {
   Values values;
   std::string rest = text;
-  for (const Prefix& prefix : kPrefixes)
-    if (text.rfind(prefix.text, 0) == 0) {
-      values.kind = prefix.kind;
-      rest = text.substr(std::string_view(prefix.text).size());
+  for (const auto& [prefix, kind] : kPrefixes)
+    if (text.starts_with(prefix)) {
+      values.kind = kind;
+      rest = text.substr(prefix.size());
     }
   const size_t dots = rest.find("..");
   if (dots != std::string::npos && rest.find(',') == std::string::npos) {
