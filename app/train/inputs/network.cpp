@@ -7,7 +7,6 @@
 #include "app/fuse/subject.h"
 #include "app/options.h"
 #include "data/text.h"
-#include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/record/record.h"
 #include "engine/record/training_form.h"
@@ -32,19 +31,6 @@ Network for_training(Network network) {
     return forward(bound);
   };
   return network;
-}
-
-/// How many of the network's calls depend on which form is running.
-int64_t training_flags(const Network& network) {
-  Ensemble zeros;
-  zeros.n = 1;
-  for (const TensorSpec& spec : network.tensors) {
-    zeros.tensors.push_back(at::zeros(spec.sizes, spec.dtype));
-    zeros.shared.push_back(true);
-  }
-  const TrainingForm form;
-  record_single(network, zeros);
-  return form.asked;
 }
 
 std::string counted(int64_t count, const char* what) {
@@ -78,7 +64,9 @@ TrainNetwork::TrainNetwork(const TrainOptions& options)
           name_);
     train_source_ = eval_source_;
     if (!options.as_exported) {
-      switched_batch_norm_ = training_flags(network);
+      const TrainingForm form;  // counts the network's calls that depend on the form
+      recorded(network);
+      switched_batch_norm_ = form.asked;
       train_source_ = [source = eval_source_](const std::vector<TensorSpec>& inputs) {
         return for_training(source(inputs));
       };
