@@ -59,18 +59,6 @@ Halving parse_halving(const std::string& text) {
   return {numbers[0], numbers[1]};
 }
 
-/// Rows of zeros, and the network's own values where it has some.
-Tensors on_zeros(const Network& net, at::ScalarType dtype) {
-  Tensors bound = generate(net, 1, dtype, c10::kCPU, 0).model(0);
-  for (const size_t i : net.indices(true)) bound[i] = at::zeros_like(bound[i]);
-  const auto weights = net.indices(false);
-  for (size_t k = 0; k < net.initial.size(); ++k) {
-    const bool follows = net.tensors[weights[k]].dtype == at::kFloat;
-    bound[weights[k]] = (follows ? net.initial[k].to(dtype) : net.initial[k]).clone();
-  }
-  return bound;
-}
-
 bool has_rows(const Tensor& output, int64_t batch) {
   return output.dim() > 0 && output.size(0) == batch;
 }
@@ -230,7 +218,7 @@ void Prepared::check_smallest_batch() const {
   if (std::min(last, network.batch()) != 1 || steps < feed->steps_per_epoch()) return;
   const at::NoGradGuard no_grad;
   const Network net = network.forms().train(network.inputs(1));
-  const Tensors bound = on_zeros(net, network.dtype());
+  const Tensors bound = network.on_zeros(net);
   const char* instead = network.batch() > 1 ? "--drop-last" : "a larger --batch";
   try {
     net.forward(bound);
@@ -252,7 +240,7 @@ void Prepared::check_filled_batches() const {
   const at::NoGradGuard no_grad;
   const Network& net = network.train_form();
   const OwnBatch batch(*this, feed->training(0), 0);
-  Tensors bound = on_zeros(net, network.dtype());
+  Tensors bound = network.on_zeros(net);
   at::manual_seed(0);
   for (size_t i = 0; i < bound.size(); ++i)  // a weight of 0 could hide that rows affect each other
     if (net.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
@@ -282,7 +270,7 @@ void Prepared::check_filled_batches() const {
 void Prepared::check_outputs() {
   const at::NoGradGuard no_grad;
   const Network& net = network.eval_form();
-  const Tensors outputs = net.forward(on_zeros(net, network.dtype()));
+  const Tensors outputs = net.forward(network.on_zeros(net));
   const auto check = [&](const std::string& option, size_t number) {
     if (number >= outputs.size())
       fail("[{}] output: got {}, expected one of forward's {}, from 0; try {}", option, number,

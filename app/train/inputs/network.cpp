@@ -229,6 +229,20 @@ void TrainNetwork::check_evaluation_form() const {
   }
 }
 
+Tensors TrainNetwork::on_zeros(const Network& form) const {
+  Tensors bound(form.tensors.size());
+  if (form.initial.empty()) bound = generate(form, 1, dtype_, c10::kCPU, 0).model(0);
+  const auto dtype_of = [&](size_t i) {
+    return form.tensors[i].dtype == at::kFloat ? dtype_ : form.tensors[i].dtype;
+  };
+  for (const size_t i : form.indices(true))
+    bound[i] = at::zeros(form.tensors[i].sizes, dtype_of(i));
+  const auto weights = form.indices(false);
+  for (size_t k = 0; k < form.initial.size(); ++k)
+    bound[weights[k]] = form.initial[k].to(dtype_of(weights[k]), false, /*copy=*/true);
+  return bound;
+}
+
 Program TrainNetwork::recorded(const Network& form) const {
   const at::NoGradGuard no_grad;
   std::vector<Binding> bindings;

@@ -39,6 +39,9 @@ class TrainNetwork {
   const Network& train_form() const { return train_; }
   const Network& eval_form() const { return eval_; }
   Network eval_form(int64_t batch) const { return eval_source_(inputs(batch)); }
+  /// Tensors to run one of the forms on: rows of zeros, the network's own values where it has some,
+  /// and drawn ones where it has none.
+  Tensors on_zeros(const Network& form) const;
   /// Records one of the forms, with zeros as weights.
   Program recorded(const Network& form) const;
   std::vector<TensorSpec> tensors() const;

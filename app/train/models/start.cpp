@@ -21,26 +21,6 @@ bool is_constant(const Tensor& t) {
          t.eq(t.reshape({-1})[0]).all().item<bool>();
 }
 
-/// Tensors to record the network on: the file's own values, and inputs of zeros.
-Ensemble one_model(const Network& network, at::ScalarType dtype) {
-  if (network.initial.empty()) return generate(network, 1, dtype, c10::kCPU, 0);
-  Ensemble e;
-  e.n = 1;
-  const auto weights = network.indices(false);
-  e.tensors.resize(network.tensors.size());
-  e.shared.assign(network.tensors.size(), true);
-  for (size_t k = 0; k < weights.size(); ++k) {
-    const Tensor& own = network.initial[k];
-    const bool follows = network.tensors[weights[k]].dtype == at::kFloat;
-    e.tensors[weights[k]] = follows ? own.to(dtype) : own;
-  }
-  for (const size_t i : network.indices(true)) {
-    const TensorSpec& spec = network.tensors[i];
-    e.tensors[i] = at::zeros(spec.sizes, spec.dtype == at::kFloat ? dtype : spec.dtype);
-  }
-  return e;
-}
-
 class Starter {
  public:
   Starter(const TrainOptions& options, const TrainNetwork& network,
@@ -128,7 +108,9 @@ class Starter {
     start_.how = "fresh";
     const at::NoGradGuard no_grad;
     const bool said = options_.init == "fresh";
-    const auto rules = starting_values(record_single(net(), one_model(net(), network_.dtype())));
+    const Tensors one = network_.on_zeros(net());
+    const auto rules =
+        starting_values(record_single(net(), {1, one, std::vector<bool>(one.size(), true)}));
     const auto specs = network_.tensors();
     for (size_t k = 0; k < specs.size(); ++k) {
       const TensorSpec& spec = specs[k];
