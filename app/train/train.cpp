@@ -430,25 +430,18 @@ class Run {
           run_.loss.answer));
       return;
     }
-    std::vector<std::vector<int64_t>> sets;  // for each set the model of each fold
-    std::vector<int64_t> set_of;
-    for (int64_t m = 0; m < run_.n(); ++m) {
-      const ModelSettings& settings = run_.configurations.models[static_cast<size_t>(m)];
-      size_t s = 0;
-      for (; s < sets.size(); ++s) {
-        const auto& first =
-            *std::find_if(sets[s].begin(), sets[s].end(), [](int64_t other) { return other >= 0; });
-        if (run_.configurations.models[static_cast<size_t>(first)].config == settings.config &&
-            sets[s][static_cast<size_t>(settings.fold)] < 0)
-          break;
-      }
-      if (s == sets.size())
-        sets.emplace_back(static_cast<size_t>(run_.data.folds), static_cast<int64_t>(-1));
-      sets[s][static_cast<size_t>(settings.fold)] = m;
-      set_of.push_back(static_cast<int64_t>(s));
+    std::map<std::pair<int64_t, int64_t>, int64_t> so_far;  // models by configuration and fold
+    std::map<std::pair<int64_t, int64_t>, int64_t> sets;  // by configuration, and which of its own
+    std::vector<int64_t> set_of, models;                  // by model; by set and fold, -1: none
+    for (const ModelSettings& m : run_.configurations.models) {
+      const int64_t nth = so_far[{m.config, m.fold}]++;
+      const int64_t set = sets.emplace(std::pair(m.config, nth), sets.size()).first->second;
+      models.resize(sets.size() * static_cast<size_t>(run_.data.folds), -1);
+      models[static_cast<size_t>(set * run_.data.folds + m.fold)] = std::ssize(set_of);
+      set_of.push_back(set);
     }
     Tensor predictions;
-    const auto count = static_cast<int64_t>(sets.size());
+    const auto count = std::ssize(sets);
     answer(run_, *trainer_, run_.validation(), [&](const HeldBatch& held, const Tensors& outputs) {
       const Tensor p = probabilities(run_.loss.loss, outputs.at(run_.loss.answer), 2);
       if (!predictions.defined()) {
@@ -470,13 +463,7 @@ class Run {
                {"target", run_.data.train.target && !run_.data.train.target->own
                               ? run_.data.train.target->values
                               : at::empty({0}, at::kLong)},
-               {"model", at::tensor(flat(sets), at::kLong).view({count, run_.data.folds})}});
-  }
-
-  static std::vector<int64_t> flat(const std::vector<std::vector<int64_t>>& lists) {
-    std::vector<int64_t> all;
-    for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
-    return all;
+               {"model", at::tensor(models, at::kLong).view({count, run_.data.folds})}});
   }
 
   void finish() {
