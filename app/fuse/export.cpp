@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include "app/results/table.h"
 #include "app/trial/contest.h"
 #include "data/bytes/part_file.h"
 #include "data/text.h"

@@ -1,6 +1,5 @@
 #include "app/fuse/fuse.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 

@@ -4,14 +4,12 @@
 #include <poll.h>
 #include <sys/wait.h>
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
 #include "app/worker/spawn.h"
 #include "data/bytes/descriptor.h"
 #include "data/machine/ending.h"
-#include "data/one_line.h"
 #include "data/reports/html_page.h"
 #include "data/text.h"
 #include "engine/machine/clock.h"

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "app/gpu/stage.h"

@@ -1,7 +1,5 @@
 #include "app/sandbox/channel.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 // Messages between the sandbox and the process that opened it: a length, then CBOR (which keeps
 // every number and every byte of a text), over a socket that also passes open file descriptors.

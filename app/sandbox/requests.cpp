@@ -11,7 +11,6 @@
 #include "app/cluster/launch.h"
 #include "app/results/keeper.h"
 #include "app/sandbox/group.h"
-#include "data/one_line.h"
 #include "data/reports/run/event_file.h"
 #include "engine/error.h"
 #include "engine/lower/tune/tuning.h"

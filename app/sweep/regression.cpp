@@ -11,7 +11,6 @@
 #include "app/results/runs.h"
 #include "data/escape.h"
 #include "data/reports/run/run_compare.h"
-#include "data/reports/run/run_report.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -15,7 +15,6 @@
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/machine/environment.h"
 #include "data/store/sweeps/part.h"
-#include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
 

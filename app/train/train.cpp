@@ -8,7 +8,6 @@
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/fuse/unstack.h"
-#include "app/options.h"
 #include "app/results/keeper.h"
 #include "app/sandbox/sandbox.h"
 #include "app/train/baselines/bench.h"

@@ -1,6 +1,5 @@
 #pragma once
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -22,7 +22,6 @@
 #include "data/machine/peaks.h"
 #include "data/one_line.h"
 #include "data/reports/sweep/report_json.h"
-#include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
 

@@ -7,7 +7,6 @@
 #include "app/sweep/text.h"
 #include "app/sweep/user_network.h"
 #include "data/tensors.h"
-#include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/measure/roofline.h"

@@ -9,7 +9,6 @@
 #include "app/train/inputs/own_rows.h"
 #include "app/train/models/values.h"
 #include "data/bytes/csv.h"
-#include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
 

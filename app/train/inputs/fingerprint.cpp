@@ -9,7 +9,6 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
-#include "engine/network.h"
 
 namespace wide {
 namespace {

@@ -1,6 +1,5 @@
 #include "app/train/outputs/report.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "app/sandbox/group.h"

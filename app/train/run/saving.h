@@ -1,6 +1,4 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
-
 #include "app/train/prepare.h"
 #include "app/train/run/state.h"
 
