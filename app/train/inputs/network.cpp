@@ -148,12 +148,6 @@ std::optional<BatchRange> TrainNetwork::eval_batches() const {
   });
 }
 
-/// The batch size nearest to `refused` that the export's dynamic batch dimension allows, searched
-/// between the exported size and `refused`; the exported size if its batch is fixed.
-int64_t TrainNetwork::nearest_batch(int64_t exported, int64_t refused) const {
-  return last_taken(exported, refused, [&](int64_t batch) { return takes(batch); });
-}
-
 /// A size right above or below the exported one is tried too, to find out whether the dimension is
 /// dynamic.
 void TrainNetwork::refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const {
@@ -187,7 +181,9 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
       if (batch_ == exported) throw;
       const int64_t wanted = std::exchange(batch_, exported);
       train_source_(inputs(batch_));
-      const int64_t nearest = nearest_batch(exported, wanted);
+      // The exported size if its batch is fixed.
+      const int64_t nearest =
+          last_taken(exported, wanted, [&](int64_t batch) { return takes(batch); });
       if (asked_batch_ > 0) refuse_batch(wanted, nearest, exported);
       any_batch_ = false;
       batch_ = nearest;
@@ -259,13 +255,7 @@ std::vector<TensorSpec> TrainNetwork::tensors() const {
   return specs;
 }
 
-Forms TrainNetwork::forms() const {
-  Forms forms;
-  forms.train = train_source_;
-  forms.evaluate = eval_source_;
-  forms.tensors = tensors();
-  return forms;
-}
+Forms TrainNetwork::forms() const { return {train_source_, eval_source_, tensors()}; }
 
 std::vector<InputForm> TrainNetwork::input_forms() const {
   std::vector<InputForm> forms;

@@ -61,7 +61,6 @@ class TrainNetwork {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  int64_t nearest_batch(int64_t exported, int64_t refused) const;
   [[noreturn]] void refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const;
   void choose_forms(const TrainOptions& options);
   void check_evaluation_form() const;
