@@ -431,10 +431,6 @@ void Prepared::count_steps() {
   eval_every = options.eval_every > 0 ? options.eval_every : feed->steps_per_epoch();
 }
 
-Start Prepared::start() const {
-  return start_models(options, network, configurations.models, frozen, everyone, first_model);
-}
-
 Trainer Prepared::trainer(const Start& start, const std::string& plan_text) const {
   TrainerOptions o;
   o.n = n();

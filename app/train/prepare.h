@@ -42,9 +42,6 @@ struct Prepared {
   int64_t n() const { return static_cast<int64_t>(configurations.models.size()); }
   const WantedMetric& monitor() const { return metrics.front(); }
   RowSet validation() const { return {&data.validation_parts(), &data.validation}; }
-  /// The weights before the first step; when a run is resumed, its saved state replaces their
-  /// values.
-  Start start() const;
   Trainer trainer(const Start& start, const std::string& plan_text) const;
 
  private:

@@ -64,7 +64,7 @@ class Run {
     facts_.run.started = sinks.started.empty() ? facts_.environment.date : sinks.started;
     if (saved) run_.defaults.insert(saved->defaults.begin(), saved->defaults.end());
     std::string how = "saved";
-    Start start = run_.start();
+    Start start = start_models(run_);
     if (!saved) how = start.how;
     trainer_ = std::make_unique<Trainer>(run_.trainer(start, saved ? saved->plan : sinks.plan));
     facts_.notes = run_.notes;
@@ -237,7 +237,7 @@ class Run {
 
   /// --bench: times a step. Trains nothing, and writes only the report.
   int timed() {
-    const Start start = run_.start();
+    const Start start = start_models(run_);
     const BenchResult result = bench(run_, start, *trainer_, sinks_.budget_s);
     facts_.results = result.timings;
     facts_.first_call_ns = result.first_call_ns;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "app/train/prepare.h"
 #include "data/checkpoints/checkpoint.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/datasets/draws.h"
@@ -23,15 +24,8 @@ bool is_constant(const Tensor& t) {
 
 class Starter {
  public:
-  Starter(const TrainOptions& options, const TrainNetwork& network,
-          const std::vector<ModelSettings>& models, const std::set<std::string>& frozen,
-          const std::vector<ModelSettings>& everyone, int64_t first)
-      : options_(options),
-        network_(network),
-        models_(models),
-        frozen_(frozen),
-        everyone_(everyone),
-        first_(first) {}
+  explicit Starter(const Prepared& run)
+      : run_(run), options_(run.options), network_(run.network), everyone_(run.everyone) {}
 
   Start start() {
     std::vector<std::string> files = options_.weights;
@@ -60,7 +54,6 @@ class Starter {
     const Tensor& t = net().initial.at(k);
     return spec.dtype == at::kFloat ? t.to(network_.dtype()) : t;
   }
-  int64_t n() const { return static_cast<int64_t>(models_.size()); }
 
   void load(const std::vector<std::string>& arguments) {
     start_.how = "weights";
@@ -72,25 +65,25 @@ class Starter {
           "for one start",
           found.files.size(), everyone_.size());
     // Whether a frozen parameter is equal in all models is known only after all checkpoints.
-    const bool all = !frozen_.empty();
-    if (!all) found.files = {found.files.begin() + first_, found.files.begin() + first_ + n()};
+    const bool all = !run_.frozen.empty();
+    const int64_t first = run_.first_model, end = first + run_.n();
+    if (!all) found.files = {found.files.begin() + first, found.files.begin() + end};
     LoadedWeights loaded = load_checkpoints(net(), found.files, network_.dtype(), true);
     start_.notes.insert(start_.notes.end(), loaded.notes.begin(), loaded.notes.end());
     const auto specs = network_.tensors();
     for (size_t k = 0; k < specs.size(); ++k) {
       const bool others = all && !loaded.shared[k];
-      put(specs[k].name,
-          others ? loaded.tensors[k].slice(0, first_, first_ + n()) : loaded.tensors[k],
+      put(specs[k].name, others ? loaded.tensors[k].slice(0, first, end) : loaded.tensors[k],
           loaded.shared[k]);
     }
   }
 
   /// Gives all models one value; a frozen parameter is stored only once.
   void put(const std::string& name, const Tensor& values, bool shared) {
-    if (!shared || frozen_.count(name))
+    if (!shared || run_.frozen.count(name))
       start_.tensors[name] = {values, shared};
     else
-      start_.tensors[name] = {expanded(n(), values).clone(), false};
+      start_.tensors[name] = {expanded(run_.n(), values).clone(), false};
   }
 
   void from_file() {
@@ -174,12 +167,13 @@ class Starter {
     const auto own = [&](const ModelSettings& m) {
       return draw(rule, like, draw_bits(m.seed_init, "init", k));
     };
+    const std::vector<ModelSettings>& models = run_.configurations.models;
     const bool same = std::all_of(everyone_.begin(), everyone_.end(), [&](const ModelSettings& m) {
-      return m.seed_init == models_[0].seed_init;
+      return m.seed_init == models[0].seed_init;
     });
-    if (same) return put(spec.name, own(models_[0]), true);
+    if (same) return put(spec.name, own(models[0]), true);
     Tensors all;
-    for (const ModelSettings& m : models_) all.push_back(own(m));
+    for (const ModelSettings& m : models) all.push_back(own(m));
     start_.tensors[spec.name] = {at::stack(all), false};
   }
 
@@ -196,12 +190,10 @@ class Starter {
     put(spec.name, at::full_like(like, one ? 1 : 0), true);
   }
 
+  const Prepared& run_;
   const TrainOptions& options_;
   const TrainNetwork& network_;
-  const std::vector<ModelSettings>& models_;
-  const std::set<std::string>& frozen_;
   const std::vector<ModelSettings>& everyone_;
-  int64_t first_;
   Start start_;
 };
 
@@ -226,10 +218,6 @@ std::set<std::string> matching(const std::string& option, const std::vector<std:
   return names;
 }
 
-Start start_models(const TrainOptions& options, const TrainNetwork& network,
-                   const std::vector<ModelSettings>& models, const std::set<std::string>& frozen,
-                   const std::vector<ModelSettings>& everyone, int64_t first) {
-  return Starter(options, network, models, frozen, everyone, first).start();
-}
+Start start_models(const Prepared& run) { return Starter(run).start(); }
 
 }  // namespace wide

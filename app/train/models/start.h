@@ -4,6 +4,8 @@
 
 namespace wide {
 
+struct Prepared;
+
 /// Weights of the N models before the first step, and where they come from: "fresh", "file" or
 /// "weights".
 struct Start {
@@ -17,12 +19,10 @@ struct Start {
 std::set<std::string> matching(const std::string& option, const std::vector<std::string>& globs,
                                const std::vector<TensorSpec>& tensors);
 
-/// Weights for each of `models`, which are those of `everyone` from `first` on. A tensor is shared
-/// if all of `everyone` have it in common, so that a part of a run computes as the whole run does.
-/// Throws Error that names a tensor if NET's values do not look freshly initialised and neither
-/// --init nor --weights says what to do.
-Start start_models(const TrainOptions& options, const TrainNetwork& network,
-                   const std::vector<ModelSettings>& models, const std::set<std::string>& frozen,
-                   const std::vector<ModelSettings>& everyone, int64_t first);
+/// The weights of a run's models before the first step; when a run is resumed, its saved state
+/// replaces their values. A tensor is shared if the models of all parts have it in common, so that
+/// a part of a run computes as the whole run does. Throws Error that names a tensor if NET's values
+/// do not look freshly initialised and neither --init nor --weights says what to do.
+Start start_models(const Prepared& run);
 
 }  // namespace wide
