@@ -1,7 +1,6 @@
 #include "app/sandbox/channel.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -32,11 +31,6 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Message> {
 
 }  // namespace
 
-Channel::~Channel() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  ::close(socket_);
-}
-
 bool Channel::send(const Message& message, int descriptor, bool patient) const {
   std::string text(sizeof(uint32_t), 0);
   Message::to_cbor(message, text);
@@ -57,7 +51,7 @@ bool Channel::send(const Message& message, int descriptor, bool patient) const {
       rights->cmsg_len = CMSG_LEN(sizeof(int));
       std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
     }
-    const ssize_t sent = ::sendmsg(socket_, &head, MSG_NOSIGNAL | (patient ? 0 : MSG_DONTWAIT));
+    const ssize_t sent = ::sendmsg(socket(), &head, MSG_NOSIGNAL | (patient ? 0 : MSG_DONTWAIT));
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return false;
     done += static_cast<size_t>(sent);
@@ -95,19 +89,18 @@ bool Channel::read() {
   head.msg_control = control;
   head.msg_controllen = sizeof control;
   ssize_t got = 0;
-  while ((got = ::recvmsg(socket_, &head, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  while ((got = ::recvmsg(socket(), &head, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
   }
   if (got <= 0) return false;
   for (cmsghdr* c = CMSG_FIRSTHDR(&head); c; c = CMSG_NXTHDR(&head, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    if (descriptor_ >= 0) ::close(descriptor_);
-    std::memcpy(&descriptor_, CMSG_DATA(c), sizeof descriptor_);
+    int passed = -1;
+    std::memcpy(&passed, CMSG_DATA(c), sizeof passed);
+    descriptor_ = Descriptor(passed);
   }
   received_.append(buffer, static_cast<size_t>(got));
   return true;
 }
-
-int Channel::take_descriptor() { return std::exchange(descriptor_, -1); }
 
 std::pair<int, int> socket_pair() {
   int ends[2];

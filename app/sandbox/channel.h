@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "data/bytes/descriptor.h"
+
 // Messages between the sandbox and the process that opened it: a length, then CBOR (which keeps
 // every number and every byte of a text), over a socket that also passes open file descriptors.
 namespace wide {
@@ -13,11 +15,8 @@ using Message = nlohmann::ordered_json;
 class Channel {
  public:
   explicit Channel(int socket) : socket_(socket) {}
-  ~Channel();
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
 
-  int socket() const { return socket_; }
+  int socket() const { return socket_.get(); }
 
   /// Sends a message, and `descriptor` unless that is -1. False if the other end is gone, or if its
   /// buffer is full and `patient` is false.
@@ -29,13 +28,13 @@ class Channel {
   /// Waits until something arrives and reads it, at most one buffer; false at the end of the
   /// stream.
   bool read();
-  /// The descriptor that came with the bytes read last, or -1. The caller owns it.
-  int take_descriptor();
+  /// The descriptor that came with the bytes read last, if one did.
+  Descriptor take_descriptor() { return std::move(descriptor_); }
 
   struct Garbage {};
 
  private:
-  int socket_, descriptor_ = -1;
+  Descriptor socket_, descriptor_;
   std::string received_;
 };
 

@@ -55,7 +55,7 @@ std::shared_ptr<Channel>& own_channel() {
 
 /// In the sandbox, from any thread: asks the process outside. Returns the answer and the descriptor
 /// that came with it. Rethrows an Error of that process.
-std::pair<Message, int> ask(const Message& request) {
+std::pair<Message, Descriptor> ask(const Message& request) {
   static std::mutex mutex;  // one request at a time
   const std::lock_guard lock(mutex);
   Channel& outside = *own_channel();
@@ -73,13 +73,13 @@ class AskedFile final : public NewFile {
   explicit AskedFile(const std::string& path) {
     auto [answer, descriptor] = ask({{"make", path}});
     number_ = answer.at("file");
-    descriptor_ = descriptor;
+    descriptor_ = std::move(descriptor);
   }
   ~AskedFile() override {
-    ::close(descriptor_);
+    descriptor_.close();
     if (!committed_) ask({{"drop", number_}});
   }
-  int descriptor() const override { return descriptor_; }
+  int descriptor() const override { return descriptor_.get(); }
   void commit() override {
     ask({{"commit", number_}});
     committed_ = true;
@@ -87,7 +87,7 @@ class AskedFile final : public NewFile {
 
  private:
   int64_t number_ = 0;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool committed_ = false;
 };
 

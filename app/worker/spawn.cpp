@@ -13,35 +13,30 @@
 #include <cstring>
 
 #include "app/cluster/launch.h"
+#include "data/bytes/descriptor.h"
 #include "engine/error.h"
 
 namespace wide {
 namespace {
 
 /// Copies of descriptors with numbers above all those that the child uses, so that assigning one
-/// number never closes another descriptor. The destructor closes them.
+/// number never closes another descriptor.
 class HighCopies {
  public:
   explicit HighCopies(const std::vector<std::pair<int, int>>& descriptors) {
     for (const auto& [ours, theirs] : descriptors) last_ = std::max(last_, theirs);
     for (const auto& [ours, theirs] : descriptors) {
       moves_.emplace_back(fcntl(ours, F_DUPFD_CLOEXEC, last_ + 1), theirs);
-      if (moves_.back().first < 0) complete_ = false;
+      if (!moves_.back().first.open()) complete_ = false;
     }
   }
-  ~HighCopies() {
-    for (const auto& [copy, theirs] : moves_)
-      if (copy >= 0) ::close(copy);
-  }
-  HighCopies(const HighCopies&) = delete;
-  HighCopies& operator=(const HighCopies&) = delete;
 
   bool complete() const { return complete_; }
-  const std::vector<std::pair<int, int>>& moves() const { return moves_; }
+  const std::vector<std::pair<Descriptor, int>>& moves() const { return moves_; }
   int last() const { return last_; }
 
  private:
-  std::vector<std::pair<int, int>> moves_;
+  std::vector<std::pair<Descriptor, int>> moves_;
   int last_ = STDERR_FILENO;
   bool complete_ = true;
 };
@@ -55,7 +50,7 @@ class HighCopies {
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   for (const auto& [copy, theirs] : copies.moves())
-    if (dup2(copy, theirs) < 0) _exit(1);
+    if (dup2(copy.get(), theirs) < 0) _exit(1);
   close_range(static_cast<unsigned>(copies.last()) + 1, ~0u, 0);
   sigset_t nothing;
   sigemptyset(&nothing);
