@@ -21,10 +21,7 @@
 namespace wide {
 namespace {
 
-std::string& typed() {
-  static std::string text;
-  return text;
-}
+std::string typed;
 
 int say(const std::string& line, int exit_code) {
   // If several ranks find the same error, only rank 0 prints it; an error of one rank alone reaches
@@ -118,7 +115,7 @@ void print_plain(std::string_view lines) { fmt::print("{}", clean_text(lines, tr
 
 bool add_command(CommandInfo info) { return enter(std::move(info), &CommandInfo::name); }
 
-const std::string& typed_command() { return typed(); }
+const std::string& typed_command() { return typed; }
 
 int exit_code_of(const std::function<int()>& work) {
   try {
@@ -138,7 +135,7 @@ int exit_code_of(const std::function<int()>& work) {
 }
 
 int run_cli(int argc, char** argv) {
-  typed() = command_line(argc, argv);
+  typed = command_line(argc, argv);
   return exit_code_of([&] { return dispatch(argc, argv); });
 }
 

@@ -48,17 +48,14 @@ std::optional<uint64_t> model_of_log(const std::string& log, const std::string& 
 }
 
 /// In the sandbox: its channel to the process outside.
-std::shared_ptr<Channel>& own_channel() {
-  static std::shared_ptr<Channel> channel;
-  return channel;
-}
+std::shared_ptr<Channel> own_channel;
 
 /// In the sandbox, from any thread: asks the process outside. Returns the answer and the descriptor
 /// that came with it. Rethrows an Error of that process.
 std::pair<Message, Descriptor> ask(const Message& request) {
   static std::mutex mutex;  // one request at a time
   const std::lock_guard lock(mutex);
-  Channel& outside = *own_channel();
+  Channel& outside = *own_channel;
   if (!outside.send(request)) _exit(1);
   std::optional<Message> answer;
   while (!(answer = outside.take()))
@@ -149,7 +146,7 @@ class AskedRankGroup final : public RankGroup {
 }  // namespace
 
 void ask_for_everything(const std::shared_ptr<Channel>& channel) {
-  own_channel() = channel;
+  own_channel = channel;
   if (launch().size > 1) set_rank_group(std::make_unique<AskedRankGroup>());
   set_places(std::make_unique<AskedPlaces>());
   set_keeper(std::make_unique<AskedKeeper>());

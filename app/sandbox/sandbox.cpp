@@ -42,10 +42,7 @@ constexpr double kBytesPerS = 10e6;    // of files on a slow disk
 constexpr size_t kWords = 256 * 1024;  // bytes kept of the sandbox's standard error
 
 /// In a sandbox: the page through which heartbeats reach the process outside.
-Heartbeat*& own_heart() {
-  static Heartbeat* heart = nullptr;
-  return heart;
-}
+Heartbeat* own_heart = nullptr;
 
 Readable readable(const SandboxPolicy& policy) {
   Readable all;
@@ -317,7 +314,7 @@ int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work
   std::fflush(nullptr);  // or parent and child would both print what is buffered
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) cannot_spawn("sandbox");
-  own_heart() = pid == 0 ? heart : nullptr;
+  own_heart = pid == 0 ? heart : nullptr;
   if (pid == 0) live(policy, work, theirs, out->write.get(), err->write.get(), parent);
   ::close(theirs);
   out->write.close();
@@ -340,7 +337,7 @@ int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work
 }
 
 void heartbeat() {
-  if (Heartbeat* heart = own_heart()) heart->beat();
+  if (own_heart) own_heart->beat();
 }
 
 }  // namespace wide
