@@ -29,13 +29,6 @@ constexpr double kGrown = 0.25;
 
 bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }
 
-/// The names of a case's trials, in its order.
-std::vector<std::string> trial_names(const Case& c) {
-  std::vector<std::string> names;
-  for (const Trial& t : c.trials) names.push_back(t.strategy);
-  return names;
-}
-
 }  // namespace
 
 /// One attempt at a case: its result, or what went wrong and which trial was running.
@@ -189,7 +182,7 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
     const Json message = Json::parse(line);
     if (message.contains("result")) {
       Case result = case_from_json(message["result"], "worker");
-      if (trial_names(result) != a.asked) return garbage();
+      if (!std::ranges::equal(result.trials, a.asked, {}, &Trial::strategy)) return garbage();
       a.result = std::move(result);
       if (message.at("resident").get<double>() > kGrown * double(available_memory()))
         worker_.reset();
