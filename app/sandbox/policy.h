@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,6 @@ struct SandboxPolicy {
   bool device = false;                  // may use a GPU
   std::string driver = "libcuda.so.1";  // the library of the GPU's driver
   double timeout_s = 0;  // longest time without a heartbeat; 0: chosen by the size of the files
-
-  /// The total size of the files in `read`, for the limits of memory and silence.
-  int64_t bytes() const;
 };
 
 }  // namespace wide

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
@@ -43,6 +44,17 @@ constexpr size_t kWords = 256 * 1024;  // bytes kept of the sandbox's standard e
 
 /// In a sandbox: the page through which heartbeats reach the process outside.
 Heartbeat* own_heart = nullptr;
+
+/// The total size of the files that may be read, for the limits of memory and silence.
+int64_t bytes_of(const SandboxPolicy& policy) {
+  int64_t sum = 0;
+  for (const std::string& path : policy.read) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    if (!error) sum += static_cast<int64_t>(size);
+  }
+  return sum;
+}
 
 Readable readable(const SandboxPolicy& policy) {
   Readable all;
@@ -93,7 +105,7 @@ Readable readable(const SandboxPolicy& policy) {
   const int code = exit_code_of([&] {
     ask_for_everything(channel);
     if (policy.device) start_driver(policy.driver.c_str());
-    limit_process(policy.bytes(), policy.device);
+    limit_process(bytes_of(policy), policy.device);
     restrict_paths(readable(policy));
     restrict_calls(policy.device);
     try {
@@ -123,7 +135,7 @@ class Watch {
         heart_(heart),
         others_(others) {
     limit_s_ = policy.timeout_s > 0 ? policy.timeout_s
-                                    : kSilentS + static_cast<double>(policy.bytes()) / kBytesPerS;
+                                    : kSilentS + static_cast<double>(bytes_of(policy)) / kBytesPerS;
   }
   ~Watch() { end(); }
 
