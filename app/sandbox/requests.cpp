@@ -133,23 +133,27 @@ class AskedKeeper final : public Keeper {
   }
 };
 
-class AskedRankGroup final : public RankGroup {
- public:
-  int rank() const override { return launch().rank; }
-  int size() const override { return launch().size; }
-  std::vector<Message> all_gather(const Message& value) override {
-    return ask({{"all_gather", value}}).first.at("values").get<std::vector<Message>>();
-  }
-  void send_error(const std::string& line) override { ask({{"error_line", line}}); }
-};
-
 }  // namespace
 
 void ask_for_everything(const std::shared_ptr<Channel>& channel) {
   own_channel = channel;
-  if (launch().size > 1) set_rank_group(std::make_unique<AskedRankGroup>());
   set_places(std::make_unique<AskedPlaces>());
   set_keeper(std::make_unique<AskedKeeper>());
+}
+
+int RankGroup::rank() const { return launch().rank; }
+
+int RankGroup::size() const { return launch().size; }
+
+std::vector<Message> RankGroup::all_gather(const Message& value) {
+  return ask({{"all_gather", value}}).first.at("values").get<std::vector<Message>>();
+}
+
+void RankGroup::send_error(const std::string& line) { ask({{"error_line", line}}); }
+
+RankGroup* rank_group() {
+  static RankGroup all;
+  return own_channel && launch().size > 1 ? &all : nullptr;
 }
 
 struct Answers::Reply {
