@@ -78,7 +78,6 @@ Subject::Subject(const SubjectOptions& options)
     const Shape shape = default_shape(*target_);
     network_ = target_->network(shape);
     if (shape.has("B")) batch_ = shape["B"];
-    generated_ = true;
     for (const size_t i : network_.indices(true))
       inputs_.push_back({network_.tensors[i], {}, 0, false});
   } else {
@@ -92,7 +91,7 @@ Subject::Subject(const SubjectOptions& options)
   tolerance_ = (target_ ? *target_ : Target{}).tolerance_for(dtype_);
 
   read_inputs(options);
-  if (file_ && inputs_.empty()) use_samples(*file_);
+  if (file_ && inputs_.empty()) use_samples();
   if (file_) {  // files of inputs have an order of their own
     const std::vector<std::string> names = file_->input_names();
     const auto place = [&](const Input& input) {
@@ -100,8 +99,6 @@ Subject::Subject(const SubjectOptions& options)
     };
     std::stable_sort(inputs_.begin(), inputs_.end(),
                      [&](const Input& a, const Input& b) { return place(a) < place(b); });
-  }
-  if (file_) {
     std::vector<TensorSpec> specs;
     for (const Input& input : inputs_) specs.push_back(input.spec);
     network_ = file_->network(specs);
@@ -109,16 +106,20 @@ Subject::Subject(const SubjectOptions& options)
   }
   notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
   const std::vector<std::string> files = find_weights(options);
-  choose_ns(options, target_);
+  choose_ns(options);
   const auto memory = device_memory(device_);
   free_bytes_ = memory ? memory->free : available_memory();
   // Before weights are loaded N times. Which ones are shared is known when all files were read.
   check_memory(options.share_weights ? packed_bytes(network_, 1, dtype_) : 0);
-  if (!files.empty()) load_weights(files, options.share_weights);
+  if (files.empty()) return;
+  loaded_ = load_checkpoints(network_, files, dtype_, options.share_weights, [&](int64_t equal) {
+    if (options.share_weights) check_memory(equal);
+  });
+  notes_.insert(notes_.end(), loaded_.notes.begin(), loaded_.notes.end());
 }
 
 void Subject::read_inputs(const SubjectOptions& options) {
-  const bool fixed = generated_;  // the ensemble of a registered network has inputs already
+  const bool fixed = target_ != nullptr;  // its ensemble has inputs already
   const std::string path = printable(options.inputs);
   const auto shared = [&](const std::string& name) {
     return std::find(options.shared_inputs.begin(), options.shared_inputs.end(), name) !=
@@ -181,9 +182,9 @@ void Subject::read_inputs(const SubjectOptions& options) {
   }
 }
 
-void Subject::use_samples(const NetworkFile& file) {
+void Subject::use_samples() {
   std::vector<std::string> sizes;
-  for (const TensorSpec& spec : file.sample_inputs()) {
+  for (const TensorSpec& spec : file_->sample_inputs()) {
     inputs_.push_back({spec, {}, 0, false});
     sizes.push_back(fmt::format("{}={}", printable(spec.name), sizes_text(spec.sizes)));
   }
@@ -209,14 +210,7 @@ std::vector<std::string> Subject::find_weights(const SubjectOptions& options) {
   return found.files;
 }
 
-void Subject::load_weights(const std::vector<std::string>& files, bool share) {
-  loaded_ = load_checkpoints(network_, files, dtype_, share, [&](int64_t equal_bytes) {
-    if (share) check_memory(equal_bytes);
-  });
-  notes_.insert(notes_.end(), loaded_.notes.begin(), loaded_.notes.end());
-}
-
-void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
+void Subject::choose_ns(const SubjectOptions& options) {
   int64_t stacked = -1;
   for (const Input& input : inputs_) {
     if (!input.given.defined() || input.shared) continue;
@@ -233,8 +227,8 @@ void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
     ns_ = {checkpoints_};
   else if (stacked > 0)
     ns_ = {stacked};
-  else if (target && target->sweeps.count("quick") && !target->sweeps.at("quick").n.empty())
-    ns_ = {target->sweeps.at("quick").n.front()};
+  else if (target_ && target_->sweeps.count("quick") && !target_->sweeps.at("quick").n.empty())
+    ns_ = {target_->sweeps.at("quick").n.front()};
   else
     fail("[--n] models: got neither --weights nor -n, expected a number of models; try -n 8");
   const int64_t most = ns_.back();
@@ -272,7 +266,7 @@ Tensor Subject::weight(size_t index, size_t k, int64_t n) const {
 
 Ensemble Subject::ensemble(int64_t n) const {
   Ensemble e;
-  if (generated_ && !has_weights()) {
+  if (target_ && !has_weights()) {
     e = generate(network_, n, dtype_, c10::kCPU, seed_);
   } else {
     e.n = n;
@@ -292,7 +286,7 @@ Ensemble Subject::ensemble(int64_t n) const {
       e.shared[inputs[k]] = true;
     }
   }
-  if (!generated_ || has_weights())
+  if (!target_ || has_weights())
     for (size_t k = 0; k < weights.size(); ++k) {
       e.tensors[weights[k]] = weight(weights[k], k, n);
       e.shared[weights[k]] = has_weights() && loaded_.shared[k];
@@ -346,7 +340,7 @@ Ensemble Subject::ensemble_at(const Network& network, int64_t n) const {
 
 /// Model 0, or the network with the weights of its own file; both record the same program.
 Ensemble Subject::first_model() const {
-  if (generated_ || has_weights() || network_.initial.empty()) return ensemble(1);
+  if (target_ || has_weights() || network_.initial.empty()) return ensemble(1);
   Ensemble e;
   e.n = 1;
   e.tensors.resize(network_.tensors.size());

@@ -64,9 +64,8 @@ class Subject {
 
  private:
   void read_inputs(const SubjectOptions& options);
-  void use_samples(const NetworkFile& file);
+  void use_samples();
   std::vector<std::string> find_weights(const SubjectOptions& options);
-  void load_weights(const std::vector<std::string>& files, bool share);
   /// Throws Error with exit code 5 if the largest N does not fit into memory, where weights of
   /// `shared_bytes` are stored once for all models.
   void check_memory(int64_t shared_bytes);
@@ -75,7 +74,7 @@ class Subject {
   Program record_first() const;
   void note_unread();
   Tensor own_weight(size_t index, size_t k) const;
-  void choose_ns(const SubjectOptions& options, const Target* target);
+  void choose_ns(const SubjectOptions& options);
   Tensor input(size_t index, int64_t n) const;
   Tensor weight(size_t index, size_t k, int64_t n) const;
 
@@ -85,7 +84,6 @@ class Subject {
   c10::Device device_;
   double tolerance_ = 0;
   uint64_t seed_ = 0;
-  bool generated_ = false;  // weights are drawn by the registered target
   std::vector<std::string> notes_;
 
   /// Inputs in the network's order: given ones hold a tensor, the others are random.
