@@ -45,7 +45,7 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
       } else {
         const Target& target = find_target(primitive);
         const std::vector<std::string> known = strategy_names(target);
-        if (std::find(known.begin(), known.end(), name) == known.end())
+        if (std::ranges::find(known, name) == known.end())
           fail("[--strategy] strategy of {}: got {}, expected one of {}; try {}={}", primitive,
                printable(name), listing(known, 99), primitive, known.front());
         if (const auto parts = target.parts.find(name); parts != target.parts.end())
@@ -95,7 +95,7 @@ c10::Device parse_device(const std::string& text) {
 std::vector<std::string> expand_devices(const std::vector<std::string>& names) {
   std::vector<std::string> devices;
   const auto add = [&](const std::string& name) {
-    if (std::find(devices.begin(), devices.end(), name) == devices.end()) devices.push_back(name);
+    if (std::ranges::find(devices, name) == devices.end()) devices.push_back(name);
   };
   for (const std::string& name : names) {
     add(name == "auto" ? "cpu" : name);

@@ -96,7 +96,7 @@ std::optional<Json> RankAllGather::received() {
   }
   if (!waiting_) return std::nullopt;
   if (cluster_->rank() == 0 &&
-      std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.values.empty(); })) {
+      std::ranges::none_of(peers_, [](const Peer& p) { return p.values.empty(); })) {
     Json all = Json::array();
     for (Peer& peer : peers_) {
       all.push_back(std::move(peer.values.front()));

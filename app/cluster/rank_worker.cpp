@@ -115,8 +115,8 @@ std::string take_place(const RankPlace& place, const std::vector<SweepCase>& cas
                        Environment* environment) {
   DeviceRuntime* runtime = shared_gpu(cases);
   const int gpus = runtime ? static_cast<int>(runtime->count()) : 0;
-  const bool all_on_gpu = std::none_of(cases.begin(), cases.end(),
-                                       [](const SweepCase& c) { return c.device.is_cpu(); });
+  const bool all_on_gpu =
+      std::ranges::none_of(cases, [](const SweepCase& c) { return c.device.is_cpu(); });
   if (!launch().bound) bind_to(cores_of(place, cores_by_socket(), all_on_gpu && place.of <= gpus));
   for (const SweepCase& c : cases)
     if (!c.device.is_cpu() && environment->gpu.empty())

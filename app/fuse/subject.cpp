@@ -95,10 +95,10 @@ Subject::Subject(const SubjectOptions& options)
   if (file_) {  // files of inputs have an order of their own
     const std::vector<std::string> names = file_->input_names();
     const auto place = [&](const Input& input) {
-      return std::find(names.begin(), names.end(), input.spec.name);
+      return std::ranges::find(names, input.spec.name);
     };
-    std::stable_sort(inputs_.begin(), inputs_.end(),
-                     [&](const Input& a, const Input& b) { return place(a) < place(b); });
+    std::ranges::stable_sort(inputs_,
+                             [&](const Input& a, const Input& b) { return place(a) < place(b); });
     std::vector<TensorSpec> specs;
     for (const Input& input : inputs_) specs.push_back(input.spec);
     network_ = file_->network(specs);
@@ -122,8 +122,7 @@ void Subject::read_inputs(const SubjectOptions& options) {
   const bool fixed = target_ != nullptr;  // its ensemble has inputs already
   const std::string path = printable(options.inputs);
   const auto shared = [&](const std::string& name) {
-    return std::find(options.shared_inputs.begin(), options.shared_inputs.end(), name) !=
-           options.shared_inputs.end();
+    return std::ranges::find(options.shared_inputs, name) != options.shared_inputs.end();
   };
   const auto add = [&](Input input, const std::string& source) {
     for (Input& known : inputs_) {

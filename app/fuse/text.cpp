@@ -57,8 +57,8 @@ std::string correctness_line(const Correctness& c) {
 std::string times(const FuseResult& r) {
   Table table({"", "median", "q1 .. q3", "calls", "vs loop", "vs best baseline", ""},
               {false, true, true, true, true, true, false});
-  const auto loop = std::find_if(r.results.begin(), r.results.end(),
-                                 [](const Timing& t) { return t.name == "loop"; });
+  const auto loop =
+      std::ranges::find_if(r.results, [](const Timing& t) { return t.name == "loop"; });
   for (const Timing& t : r.results) {
     std::vector<std::string> row = {t.name, time_text(t.median_ns),
                                     time_text(t.q1_ns) + " .. " + time_text(t.q3_ns),

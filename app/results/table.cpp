@@ -8,7 +8,7 @@ namespace {
 /// The number of characters: bytes that do not continue a UTF-8 sequence.
 size_t width(const std::string& text) {
   return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 }  // namespace

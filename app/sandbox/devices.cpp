@@ -37,7 +37,7 @@ std::vector<std::string> device_library_folders() {
   for (const std::string& folder : std::vector(folders))
     if (const fs::path torch = fs::path(folder).parent_path(); torch.filename() == "torch")
       folders.push_back((torch.parent_path() / "nvidia").string());
-  std::sort(folders.begin(), folders.end());
+  std::ranges::sort(folders);
   folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
   return folders;
 }

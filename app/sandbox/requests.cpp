@@ -191,13 +191,12 @@ Answers::Reply Answers::reply_to(const Message& request) {
     files_.erase(file);
   } else if (request.contains("folder")) {
     const std::string path = request["folder"];
-    allowed(is_folder_of_log(path) || std::find(policy_.folders.begin(), policy_.folders.end(),
-                                                path) != policy_.folders.end());
+    allowed(is_folder_of_log(path) ||
+            std::ranges::find(policy_.folders, path) != policy_.folders.end());
     places().folder(path);
   } else if (request.contains("remove")) {
     const std::string path = request["remove"];
-    allowed(is_checkpoint(path) ||
-            std::find(policy_.remove.begin(), policy_.remove.end(), path) != policy_.remove.end());
+    allowed(is_checkpoint(path) || std::ranges::find(policy_.remove, path) != policy_.remove.end());
     places().remove(path);
   } else if (request.contains("store")) {
     allowed(!policy_.db.empty() && request["store"] == policy_.db);
@@ -241,16 +240,15 @@ Answers::Reply Answers::reply_to(const Message& request) {
 
 bool Answers::may_write(const std::string& path) const {
   return is_log(path) || is_checkpoint(path) ||
-         std::find(policy_.write.begin(), policy_.write.end(), path) != policy_.write.end();
+         std::ranges::find(policy_.write, path) != policy_.write.end();
 }
 
 bool Answers::is_checkpoint(const std::string& path) const {
   const std::filesystem::path name = std::filesystem::path(path).filename();
   return name.string().rfind("model-", 0) == 0 && name.extension() == ".safetensors" &&
-         std::any_of(policy_.checkpoints.begin(), policy_.checkpoints.end(),
-                     [&](const std::string& folder) {
-                       return path == (std::filesystem::path(folder) / name).string();
-                     });
+         std::ranges::any_of(policy_.checkpoints, [&](const std::string& folder) {
+           return path == (std::filesystem::path(folder) / name).string();
+         });
 }
 
 bool Answers::is_log(const std::string& path) const {

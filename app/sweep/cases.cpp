@@ -22,8 +22,8 @@ const std::map<std::string, Kind>& target_groups() {
 
 /// Throws Error if the name of a network's file, which becomes its target's name, is taken already.
 void check_own_name(const Preset& preset, const std::string& name) {
-  const bool registered = std::any_of(targets().begin(), targets().end(),
-                                      [&](const Target* t) { return t->name == name; });
+  const bool registered =
+      std::ranges::any_of(targets(), [&](const Target* t) { return t->name == name; });
   if (registered || target_groups().count(name))
     fail("[{}] targets: got a file of the name {}, which is {}, expected another; try {}.pt2",
          printable(preset.name), printable(name),
@@ -35,7 +35,7 @@ std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
   const std::map<std::string, Kind>& groups = target_groups();
   std::vector<const Target*> found;
   const auto add = [&](const Target* t) {
-    if (std::find(found.begin(), found.end(), t) == found.end()) found.push_back(t);
+    if (std::ranges::find(found, t) == found.end()) found.push_back(t);
   };
   for (const std::string& name : names) {
     const auto group = groups.find(name);
@@ -77,7 +77,7 @@ void parse_axis(const std::string& text, Axes* axes) {
 /// Refuses an axis that the target does not have.
 void check_axis(const Target& target, const std::string& axis) {
   const std::vector<std::string> known = names_of(target.axes);
-  if (std::find(known.begin(), known.end(), axis) != known.end()) return;
+  if (std::ranges::find(known, axis) != known.end()) return;
   fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
        listing(known, 99), target.name, nearest(axis, known, known.empty() ? "" : known.front()));
 }
@@ -127,8 +127,7 @@ std::vector<std::string> strategies_of(const Target& target, const Preset& prese
   const std::vector<std::string> own = strategy_names(target);
   std::vector<std::string> wanted;
   for (const std::string& name : own)
-    if (std::count(preset.strategies.begin(), preset.strategies.end(), name))
-      wanted.push_back(name);
+    if (std::ranges::count(preset.strategies, name)) wanted.push_back(name);
   return wanted.empty() ? own : wanted;
 }
 
@@ -174,15 +173,14 @@ std::vector<SweepCase> sweep_cases(const Preset& preset, const SweepChoices& cho
   for (const PresetNetwork& network : preset.networks) {
     const Target& target = user_target(network);
     check_own_name(preset, target.name);
-    if (std::count(names.begin(), names.end(), target.name))
+    if (std::ranges::count(names, target.name))
       fail("[{}] targets: got two files of the name {}, expected one; try another name for a copy",
            printable(preset.name), printable(target.name));
     names.push_back(target.name);
   }
   const auto chosen = find_targets(either(choices.targets, names));
   for (const auto& [name, sizes] : typed) {
-    if (std::none_of(chosen.begin(), chosen.end(),
-                     [&name = name](const Target* t) { return t->name == name; }))
+    if (std::ranges::none_of(chosen, [&name = name](const Target* t) { return t->name == name; }))
       fail("[--axis] target: got {}, expected one of the sweep's; try --targets {}",
            printable(name), printable(name));
     for (const auto& [axis, values] : sizes) axes[name][axis] = values;

@@ -28,7 +28,7 @@ std::string cases_digest(const std::vector<SweepCase>& cases) {
 
 std::vector<SweepCase> on_each_machine(const std::vector<SweepCase>& cases,
                                        std::vector<std::string> machines) {
-  std::sort(machines.begin(), machines.end());
+  std::ranges::sort(machines);
   machines.erase(std::unique(machines.begin(), machines.end()), machines.end());
   std::vector<SweepCase> all;
   for (const std::string& machine : machines)
@@ -45,12 +45,11 @@ std::vector<std::vector<size_t>> shared_out(const std::vector<SweepCase>& cases,
   for (const SweepCase& c : cases) seconds.push_back(estimate_seconds({c}, budget_s));
   std::vector<size_t> longest(cases.size());
   std::iota(longest.begin(), longest.end(), size_t{0});
-  std::stable_sort(longest.begin(), longest.end(),
-                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  std::ranges::stable_sort(longest, [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
   std::vector<double> load(static_cast<size_t>(count));
   std::vector<std::vector<size_t>> shares(load.size());
   for (const size_t i : longest) {
-    const auto least = std::min_element(load.begin(), load.end());
+    const auto least = std::ranges::min_element(load);
     *least += seconds[i];
     shares[static_cast<size_t>(least - load.begin())].push_back(i);
   }
@@ -66,7 +65,7 @@ SweepPart take_part(const Part& part, double budget_s, std::vector<SweepCase>* c
   const std::vector<std::vector<size_t>> shares = shared_out(all, part.count, budget_s);
   for (const size_t i : shares[static_cast<size_t>(part.number - 1)])
     taken.positions.push_back(static_cast<int64_t>(i));
-  std::sort(taken.positions.begin(), taken.positions.end());
+  std::ranges::sort(taken.positions);
   cases->clear();
   for (const int64_t i : taken.positions) cases->push_back(all[static_cast<size_t>(i)]);
   return taken;

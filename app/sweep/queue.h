@@ -18,7 +18,7 @@ class CaseQueue {
   /// Takes the next case that fits; the caller must finish it or give it back. nullopt: none fits.
   template <class Fits>
   std::optional<size_t> take(const Fits& fits) {
-    const auto at = std::find_if(waiting_.begin(), waiting_.end(), fits);
+    const auto at = std::ranges::find_if(waiting_, fits);
     if (at == waiting_.end()) return std::nullopt;
     const size_t next = *at;
     waiting_.erase(at);

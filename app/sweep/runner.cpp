@@ -43,8 +43,8 @@ class SweepRunner::Round {
       if (runner_.stopped() && (busy() || !queue_.empty())) cancel();
       hand_out();
       if (!busy() && queue_.empty()) return;
-      const bool all_live = std::all_of(slots_.begin(), slots_.end(),
-                                        [](const Slot& s) { return s.worker->alive(); });
+      const bool all_live =
+          std::ranges::all_of(slots_, [](const Slot& s) { return s.worker->alive(); });
       if (!busy() && all_live) refuse_waiting();
       const bool single = slots_.size() == 1;
       bool any = false;
@@ -77,7 +77,7 @@ class SweepRunner::Round {
   }
 
   bool busy() const {
-    return std::any_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.index; });
+    return std::ranges::any_of(slots_, [](const Slot& s) { return s.index.has_value(); });
   }
 
   /// Gives each idle worker the next case that it may run. Cases with a stored result are skipped.
@@ -202,8 +202,7 @@ std::vector<size_t> SweepRunner::order(bool longest_first) const {
   if (!longest_first) return order;
   std::vector<double> seconds;
   for (const SweepCase& c : cases_) seconds.push_back(estimate_seconds({c}, settings_.budget_s));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
   return order;
 }
 

@@ -92,8 +92,8 @@ SweepSession::SweepSession(SweepRequest request)
     left_estimate_s_ += estimates_s_.back();
   }
   for (const Environment& machine : request.machines)
-    if (std::none_of(
-            report_.machines.begin(), report_.machines.end(),
+    if (std::ranges::none_of(
+            report_.machines,
             [&](const Environment& e) { return machine_name(e) == machine_name(machine); }) &&
         machine_name(machine) != machine_name(report_.environment))
       report_.machines.push_back(machine);
@@ -135,8 +135,7 @@ void SweepSession::sort_cases() {
   std::vector<std::pair<size_t, Case>> all;
   for (size_t i = 0; i < places_.size(); ++i)
     all.emplace_back(places_[i], std::move(report_.cases[i]));
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.first < b.first; });
   report_.cases.clear();
   for (auto& [place, result] : all) report_.cases.push_back(std::move(result));
 }

@@ -31,8 +31,8 @@ bool is_bad(const Trial& t) {
 std::string label_of(const Case& c, const std::vector<Case>& all, const Apart& apart) {
   std::string text = c.target;
   const auto add = [&](std::string Case::*field) {
-    const bool varies = std::any_of(all.begin(), all.end(),
-                                    [&](const Case& o) { return o.*field != all.front().*field; });
+    const bool varies =
+        std::ranges::any_of(all, [&](const Case& o) { return o.*field != all.front().*field; });
     if (varies) text += " " + c.*field;
   };
   for (const auto field : {&Case::device, &Case::dtype, &Case::mode, &Case::phase}) add(field);
@@ -129,7 +129,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
   const std::vector<Row> all = rows;
   size_t hidden = 0;
   if (options.top > 0) {
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
       const auto value = [](const Row& r) { return r.best ? r.best->speedup->vs_best.value : 0; };
       return value(a) > value(b);
     });

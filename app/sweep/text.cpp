@@ -69,7 +69,7 @@ std::string tables_text(const std::vector<Case>& cases, const std::string& machi
   const Apart apart(cases);
   std::vector<std::vector<Case>> tables;
   for (const Case& c : cases) {
-    auto table = std::find_if(tables.begin(), tables.end(), [&](const auto& t) {
+    auto table = std::ranges::find_if(tables, [&](const auto& t) {
       return same_table(t.front(), c) && apart.number(t.front()) == apart.number(c);
     });
     if (table == tables.end()) table = tables.insert(table, std::vector<Case>{});

@@ -116,9 +116,9 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
 /// Refuses keys that would have no effect, or another one than the user expects.
 void Prepared::check_settings() {
   const auto any = [&](const char* key) {
-    return std::any_of(
-        configurations.models.begin(), configurations.models.end(),
-        [&](const ModelSettings& m) { return m.hyper.count(key) && m.hyper.at(key) > 0; });
+    return std::ranges::any_of(configurations.models, [&](const ModelSettings& m) {
+      return m.hyper.count(key) && m.hyper.at(key) > 0;
+    });
   };
   if (loss.loss.name != "cross_entropy" && any("label_smoothing"))
     fail(
@@ -190,8 +190,8 @@ void Prepared::take_part() {
   everyone = configurations.models;
   data.all_models = all;
   if (options.part.empty()) return;
-  const bool own_epochs = std::any_of(configurations.models.begin(), configurations.models.end(),
-                                      [](const ModelSettings& m) { return m.epochs > 0; });
+  const bool own_epochs = std::ranges::any_of(configurations.models,
+                                              [](const ModelSettings& m) { return m.epochs > 0; });
   if ((data.by_model || own_epochs) && !rank_group())
     fail(
         "[--part] models: got rows or epochs of their own, expected the same for all models, so "
@@ -375,8 +375,8 @@ void Prepared::choose_metrics() {
   std::vector<std::string> names{options.monitor};
   for (const std::string& text : options.metrics)
     for (const std::string& name : split(text))
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  if (std::find(names.begin(), names.end(), "loss") == names.end()) names.push_back("loss");
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  if (std::ranges::find(names, "loss") == names.end()) names.push_back("loss");
   for (const std::string& name : names)
     metrics.push_back(find_metric(name == options.monitor ? "--monitor" : "--metric", name,
                                   loss.loss, network.output_names()));
@@ -400,8 +400,8 @@ void Prepared::count_steps() {
   if (options.epochs < 0 || options.steps < 0)
     fail("[--epochs] length: got {}, expected above 0; try --epochs 10",
          std::min(options.epochs, options.steps));
-  const bool all_own = std::all_of(everyone.begin(), everyone.end(),
-                                   [](const ModelSettings& m) { return m.epochs > 0; });
+  const bool all_own =
+      std::ranges::all_of(everyone, [](const ModelSettings& m) { return m.epochs > 0; });
   if (all_own && options.epochs > 0)
     fail("[--epochs] length: got the key epochs too, expected one of them; try to leave one out");
   if (options.epochs == 0 && options.steps == 0 && !all_own)
@@ -417,11 +417,11 @@ void Prepared::count_steps() {
                               : (own > 0 ? own : options.epochs) * feed->steps_of(rows));
   }
   ends = {ends_of_all.begin() + first_model, ends_of_all.begin() + first_model + n()};
-  steps = *std::max_element(ends_of_all.begin(), ends_of_all.end());
+  steps = *std::ranges::max_element(ends_of_all);
   const std::string schedule = options.schedule.substr(0, options.schedule.find(':'));
-  const bool own = std::any_of(everyone.begin(), everyone.end(),
-                               [](const ModelSettings& m) { return m.epochs > 0; });
-  const bool one_end = *std::min_element(ends_of_all.begin(), ends_of_all.end()) == steps;
+  const bool own =
+      std::ranges::any_of(everyone, [](const ModelSettings& m) { return m.epochs > 0; });
+  const bool one_end = *std::ranges::min_element(ends_of_all) == steps;
   if (!one_end && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
     fail(
         "[--schedule] {}: got models with different numbers of steps, expected one number, as it "

@@ -300,14 +300,15 @@ class Run {
     finish();
     tell(run_text(report(), {}));
     std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble.validation);
-    if (std::all_of(state_.models.begin(), state_.models.end(),
-                    [](const ModelState& m) { return m.status == "diverged"; }))
+    if (std::ranges::all_of(state_.models,
+                            [](const ModelState& m) { return m.status == "diverged"; }))
       throw Error(fmt::format("[train] models: got all {} diverged, expected one to train; try a "
                               "smaller --lr or --set clip=1",
                               run_.n()),
                   4);
-    if (std::all_of(state_.models.begin(), state_.models.end(),
-                    [](const ModelState& m) { return m.skipped > 0 && m.skipped == m.at_step; }))
+    if (std::ranges::all_of(state_.models, [](const ModelState& m) {
+          return m.skipped > 0 && m.skipped == m.at_step;
+        }))
       throw Error(
           "[train] batches: got none in which anything counts, expected rows that are "
           "neither ignored nor of weight 0; try other targets or weights",
@@ -343,9 +344,8 @@ class Run {
   /// Notes models without a best value, as their metric was always NaN (auc of rows of one class).
   void note_without_best() {
     if (!run_.data.has_validation()) return;
-    const auto without =
-        std::count_if(state_.models.begin(), state_.models.end(),
-                      [](const ModelState& m) { return !m.best && m.status != "diverged"; });
+    const auto without = std::ranges::count_if(
+        state_.models, [](const ModelState& m) { return !m.best && m.status != "diverged"; });
     if (without > 0)
       facts_.notes.push_back(
           fmt::format("{} of {} models have no best: {} of the validation rows was never a number; "
@@ -370,8 +370,7 @@ class Run {
       if (!best) return std::numeric_limits<double>::infinity();
       return run_.monitor().more_is_better ? -*best : *best;
     };
-    std::stable_sort(models.begin(), models.end(),
-                     [&](int64_t a, int64_t b) { return value(a) < value(b); });
+    std::ranges::stable_sort(models, [&](int64_t a, int64_t b) { return value(a) < value(b); });
     models.resize(static_cast<size_t>(run_.options.keep));
     return models;
   }

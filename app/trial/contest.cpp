@@ -50,8 +50,8 @@ class RunningContest {
       stages_.begin("prepare", contest_.candidates[i].name);
       guarded(result_.trials[i], [&] { prepare(i); });
     }
-    const bool any = std::any_of(result_.trials.begin(), result_.trials.end(),
-                                 [](const TriedCandidate& t) { return t.model != nullptr; });
+    const bool any = std::ranges::any_of(
+        result_.trials, [](const TriedCandidate& t) { return t.model != nullptr; });
     if (any) time_all();
     for (size_t i = 0; i < result_.trials.size(); ++i) {
       TriedCandidate& t = result_.trials[i];
@@ -192,15 +192,14 @@ class RunningContest {
 
   bool wants(const std::string& baseline) const {
     const auto& these = contest_.baselines;
-    const bool named =
-        these.empty() || std::find(these.begin(), these.end(), baseline) != these.end();
+    const bool named = these.empty() || std::ranges::find(these, baseline) != these.end();
     return named && !contest_.baselines_off.count(baseline);
   }
 
   std::vector<Baseline> all_baselines() const {
     const std::vector<Baseline>& own = contest_.own_baselines;
     const auto replaced = [&](const std::string& name) {
-      return std::any_of(own.begin(), own.end(), [&](const Baseline& b) { return b.name == name; });
+      return std::ranges::any_of(own, [&](const Baseline& b) { return b.name == name; });
     };
     std::vector<Baseline> all =
         wide::baselines(contest_.network, contest_.ensemble, contest_.threads,

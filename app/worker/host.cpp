@@ -82,8 +82,8 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
   SweepSettings settings = settings_;
   Case done = empty_case(planned);
   const auto trial = [&](const std::string& strategy) -> Trial& {
-    return *std::find_if(done.trials.begin(), done.trials.end(),
-                         [&](const Trial& t) { return t.strategy == strategy; });
+    return *std::ranges::find_if(done.trials,
+                                 [&](const Trial& t) { return t.strategy == strategy; });
   };
   const auto fail_trial = [&](const std::string& strategy, const Attempt& a) {
     trial(strategy).status = a.status;
@@ -175,8 +175,7 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
     return true;
   };
   const auto is_known = [&](const std::string& name) {
-    return name.empty() || is_baseline(name) ||
-           std::find(a.asked.begin(), a.asked.end(), name) != a.asked.end();
+    return name.empty() || is_baseline(name) || std::ranges::find(a.asked, name) != a.asked.end();
   };
   try {
     const Json message = Json::parse(line);
@@ -197,7 +196,7 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
       a.memory = {message["memory"].at(0), message["memory"].at(1)};
     } else if (message.contains("time")) {
       const auto timed = message["time"].get<std::vector<std::string>>();
-      if (!std::all_of(timed.begin(), timed.end(), is_known)) return garbage();
+      if (!std::ranges::all_of(timed, is_known)) return garbage();
       a.timed = timed;
       a.stage = "time";
       a.name.clear();

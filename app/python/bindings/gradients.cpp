@@ -113,8 +113,8 @@ struct WideBackward : Node {
             "[backward] cotangents: got a batch of them at once, as with vectorize=True or "
             "is_grads_batched=True, expected one for each output; try vectorize=False");
     }
-    if (std::find(used.begin(), used.end(), true) == used.end())
-      return variable_list(static_cast<size_t>(std::count(of.begin(), of.end(), true)));
+    if (std::ranges::find(used, true) == used.end())
+      return variable_list(static_cast<size_t>(std::ranges::count(of, true)));
     const bool again = repeatable && !made_for(used);
     wide::Tensors given, made;
     for (size_t k = 0; k < bound.size(); ++k)
@@ -253,8 +253,8 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   if (weights.empty()) all.insert(all.end(), made.weights.begin(), made.weights.end());
   node->inputs = inputs.size();
   node->model = made.gradients;
-  const auto differentiable = std::count_if(
-      outputs.begin(), outputs.end(), [](const wide::Tensor& t) { return t.requires_grad(); });
+  const auto differentiable =
+      std::ranges::count_if(outputs, [](const wide::Tensor& t) { return t.requires_grad(); });
   // Which of several outputs a loss uses is known only then, and the model may have been made for
   // others: all has to be there for another pass.
   bool for_it = node->model != nullptr;

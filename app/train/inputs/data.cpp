@@ -170,7 +170,7 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       data.fold_of.assign(static_cast<size_t>(data.train.rows), -1);
       for (const int64_t row : rows)
         data.fold_of[static_cast<size_t>(row)] = data.train.fold[static_cast<size_t>(row)];
-      data.folds = 1 + *std::max_element(data.train.fold.begin(), data.train.fold.end());
+      data.folds = 1 + *std::ranges::max_element(data.train.fold);
       if (data.folds < 2)
         fail("[{}] column {}: got one value, expected a fold for each; try --folds 5",
              data.train.file, printable(options.fold));

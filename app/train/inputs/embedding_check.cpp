@@ -47,8 +47,7 @@ class Lookups {
   }
 
   void check(const DataParts& parts, int64_t batch) const {
-    if (std::all_of(all_.begin(), all_.end(), [&](const Lookup& l) { return fits(l, parts); }))
-      return;
+    if (std::ranges::all_of(all_, [&](const Lookup& l) { return fits(l, parts); })) return;
     int64_t models = 1;
     for (const DataPart& part : parts.inputs)
       if (part.own) models = part.values.size(0);
@@ -85,7 +84,7 @@ class Lookups {
       if (!needed[whole.bound[i]]) continue;
       const Role role = whole.value(whole.bound[i]).role;
       if (role == Role::parameter || (role == Role::buffer && !known_buffers_)) return;
-      const auto at = std::find(inputs_.begin(), inputs_.end(), i);
+      const auto at = std::ranges::find(inputs_, i);
       if (at != inputs_.end()) lookup.inputs.push_back(static_cast<size_t>(at - inputs_.begin()));
     }
     if (lookup.inputs.empty()) return;
@@ -130,9 +129,8 @@ class Lookups {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const DataPart& part = parts.inputs[i];
       const Value& value = program_.value(program_.bound[inputs_[i]]);
-      const bool read = std::any_of(all_.begin(), all_.end(), [&](const Lookup& l) {
-        return std::find(l.inputs.begin(), l.inputs.end(), i) != l.inputs.end();
-      });
+      const bool read = std::ranges::any_of(
+          all_, [&](const Lookup& l) { return std::ranges::find(l.inputs, i) != l.inputs.end(); });
       if (!read) continue;
       const Tensor values = part.own ? part.values[model] : part.values;
       bound[inputs_[i]] = values.index_select(0, rows).to(value.dtype).view(value.sizes);
@@ -160,10 +158,9 @@ class Lookups {
 void check_embeddings(const TrainNetwork& network, const Network& form, const DataParts& parts,
                       bool known_buffers) {
   const at::NoGradGuard no_grad;
-  const bool whole_numbers =
-      std::any_of(form.tensors.begin(), form.tensors.end(), [](const TensorSpec& spec) {
-        return spec.role == Role::input && !c10::isFloatingType(spec.dtype);
-      });
+  const bool whole_numbers = std::ranges::any_of(form.tensors, [](const TensorSpec& spec) {
+    return spec.role == Role::input && !c10::isFloatingType(spec.dtype);
+  });
   if (!whole_numbers) return;  // recording takes a forward pass
   Lookups(network, form, known_buffers).check(parts, network.batch());
 }

@@ -37,12 +37,12 @@ Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNet
   if (options.order != "shuffled" && options.order != "sequential")
     fail("[--order] order: got {}, expected shuffled or sequential; try shuffled", options.order);
   same_order_ = options.same_order || options.order == "sequential" ||
-                std::all_of(models.begin(), models.end(), [&](const ModelSettings& m) {
+                std::ranges::all_of(models, [&](const ModelSettings& m) {
                   return m.seed_order == models[0].seed_order;
                 });
   augmentation_ = parse_augmentation(options.augment);
   const auto& inputs = data.train.inputs;
-  if (augmentation_.any() && std::none_of(inputs.begin(), inputs.end(), is_image))
+  if (augmentation_.any() && std::ranges::none_of(inputs, is_image))
     fail(
         "[--augment] inputs: got none of [C, H, W], expected images; try what other rows need in "
         "the network's train form");

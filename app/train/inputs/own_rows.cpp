@@ -35,8 +35,8 @@ Rows whole_column(const Dataset& data, const std::string& name, int64_t below) {
 /// Refuses held-back rows that only some models have.
 void check_all_or_none(const std::string& file, const std::vector<Rows>& rows, const char* what) {
   const auto none = [](const Rows& of) { return of.empty(); };
-  const auto empty = std::find_if(rows.begin(), rows.end(), none);
-  if (empty == rows.end() || std::all_of(rows.begin(), rows.end(), none)) return;
+  const auto empty = std::ranges::find_if(rows, none);
+  if (empty == rows.end() || std::ranges::all_of(rows, none)) return;
   fail("[{}] model {}: got no row to {}, expected some as the others have; try to add one", file,
        empty - rows.begin(), what);
 }
@@ -47,7 +47,7 @@ void check_apart(const std::string& file, const std::vector<Rows>& learned,
                  const std::vector<Rows>& held, const char* uses) {
   for (size_t m = 0; m < held.size(); ++m) {
     Rows sorted = learned[m];
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     for (const int64_t row : held[m])
       if (std::binary_search(sorted.begin(), sorted.end(), row))
         fail("[{}] model {}: got row {} to {}, expected one use of it; try to leave one out", file,
@@ -72,7 +72,7 @@ OwnRows read_own_rows(const std::string& path, int64_t rows) {
         "[{}] columns: got {} models, {} rows and {} uses, expected as many of each, and some; try "
         "a line for each row of each model",
         file, model.size(), row.size(), use.size());
-  const auto n = static_cast<size_t>(*std::max_element(model.begin(), model.end()) + 1);
+  const auto n = static_cast<size_t>(*std::ranges::max_element(model) + 1);
   OwnRows own;
   std::vector<Rows>* const by_use[] = {&own.train, &own.validation, &own.test};
   for (std::vector<Rows>* part : by_use) part->resize(n);

@@ -18,7 +18,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 bool has(const Names& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// The option's value as a list; empty if it was not given.
@@ -243,8 +243,7 @@ class PartReader {
     p.values = data_.joined(columns);
     p.whole = !c10::isFloatingType(p.values.scalar_type());
     if (dtype) p.values = p.values.to(*dtype);
-    p.own = std::any_of(columns.begin(), columns.end(),
-                        [&](const std::string& c) { return has(own_, c); });
+    p.own = std::ranges::any_of(columns, [&](const std::string& c) { return has(own_, c); });
     if (p.own && p.values.dim() < 2)
       fail("[{}] column {}: got {}, expected [N, S, ...] under --own; try it without --own", file_,
            p.columns, sizes_text(p.values.sizes()));
@@ -259,7 +258,7 @@ class PartReader {
     const Tensor plain = values.contiguous();
     const double* data = plain.const_data_ptr<double>();
     std::vector<double> distinct(data, data + plain.numel());
-    std::sort(distinct.begin(), distinct.end());
+    std::ranges::sort(distinct);
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     Rows rows;
     for (int64_t i = 0; i < plain.numel(); ++i)

@@ -152,7 +152,7 @@ class Auc final : public Metric {
     const bool* positive = is.const_data_ptr<bool>();
     std::vector<int64_t> order(static_cast<size_t>(scores.numel()));
     std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return s[a] > s[b]; });
+    std::ranges::sort(order, [&](int64_t a, int64_t b) { return s[a] > s[b]; });
     double hits = 0, misses = 0, sum = 0;
     for (size_t i = 0; i < order.size();) {
       double more_hits = 0, more_misses = 0;

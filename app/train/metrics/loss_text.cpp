@@ -31,7 +31,7 @@ Tensor numbers_of(const std::string& key, const std::string& text) {
 
 size_t output_number(const std::string& option, const std::string& text,
                      const std::vector<std::string>& names) {
-  const auto named = std::find(names.begin(), names.end(), text);
+  const auto named = std::ranges::find(names, text);
   if (named != names.end()) return static_cast<size_t>(named - names.begin());
   if (const auto number = whole_number(text); number && *number >= 0)
     return static_cast<size_t>(*number);

@@ -67,7 +67,7 @@ class ConfigurationBuilder {
 
   bool is_known(const std::string& key) const {
     return kSeedKeys.count(key) || key == "fold" || key == kOwnEpochs ||
-           std::any_of(known_.begin(), known_.end(), [&](const auto& h) { return h.name == key; });
+           std::ranges::any_of(known_, [&](const auto& h) { return h.name == key; });
   }
 
   std::vector<std::string> known_keys() const {
@@ -139,9 +139,8 @@ class ConfigurationBuilder {
   /// Refuses a column that is neither a key nor a label, as it may be a misspelt key.
   void check_column(const std::string& column) const {
     if (is_known(column) || column == "name" || column == "weights") return;
-    const bool of_another =
-        std::any_of(optimizers().begin(), optimizers().end(),
-                    [&](const Optimizer& other) { return other.index(column) >= 0; });
+    const bool of_another = std::ranges::any_of(
+        optimizers(), [&](const Optimizer& other) { return other.index(column) >= 0; });
     if (of_the_program(column) || !usual_key(column).empty() || of_another)
       check_key(options_.models, column);
     std::vector<std::string> names = known_keys();
@@ -224,8 +223,8 @@ class ConfigurationBuilder {
     if (options_.n > 0) totals.emplace_back("-n", options_.n);
     for (const auto& count : counts_)
       if (count.second > 0) totals.push_back(count);
-    const bool ranged = std::any_of(settings_.begin(), settings_.end(),
-                                    [](const auto& s) { return s.second.is_range(); });
+    const bool ranged =
+        std::ranges::any_of(settings_, [](const auto& s) { return s.second.is_range(); });
     if (!rows_said_.empty())
       rows_ = rows_said_[0].second;
     else if (!totals.empty() && totals[0].second % each == 0)
@@ -324,7 +323,7 @@ class ConfigurationBuilder {
   static void number_configs(Configurations* all) {
     std::vector<Row> found;
     for (ModelSettings& m : all->models) {
-      const auto it = std::find(found.begin(), found.end(), m.hyper);
+      const auto it = std::ranges::find(found, m.hyper);
       m.config = it - found.begin();
       if (it == found.end()) found.push_back(m.hyper);
     }
@@ -363,7 +362,7 @@ std::vector<std::string> weights_of_table(const std::string& path) {
   CsvReader reader(file.bytes(), path);
   std::vector<std::string> all;
   const auto& names = reader.names();
-  const auto column = std::find(names.begin(), names.end(), "weights");
+  const auto column = std::ranges::find(names, "weights");
   std::vector<std::string_view> cells;
   while (column != names.end() && reader.next(&cells))
     all.emplace_back(cells[static_cast<size_t>(column - names.begin())]);

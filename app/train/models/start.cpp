@@ -168,9 +168,8 @@ class Starter {
       return draw(rule, like, draw_bits(m.seed_init, "init", k));
     };
     const std::vector<ModelSettings>& models = run_.configurations.models;
-    const bool same = std::all_of(everyone_.begin(), everyone_.end(), [&](const ModelSettings& m) {
-      return m.seed_init == models[0].seed_init;
-    });
+    const bool same = std::ranges::all_of(
+        everyone_, [&](const ModelSettings& m) { return m.seed_init == models[0].seed_init; });
     if (same) return put(spec.name, own(models[0]), true);
     Tensors all;
     for (const ModelSettings& m : models) all.push_back(own(m));

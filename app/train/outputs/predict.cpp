@@ -88,8 +88,8 @@ class Predictor {
             printable(options_.folder), n, any_pruned() ? " or pruned" : "");
     }
     if (options_.top > 0 && options_.top < n) {
-      if (std::none_of(saved_.state.models.begin(), saved_.state.models.end(),
-                       [](const ModelState& m) { return m.best.has_value(); }))
+      if (std::ranges::none_of(saved_.state.models,
+                               [](const ModelState& m) { return m.best.has_value(); }))
         fail(
             "[--top] models: got a run without validation rows, expected values to choose by; try "
             "it without --top");
@@ -98,17 +98,15 @@ class Predictor {
         if (!best) return std::numeric_limits<double>::infinity();
         return saved_.more_is_better ? -*best : *best;
       };
-      std::stable_sort(models_.begin(), models_.end(),
-                       [&](int64_t a, int64_t b) { return value(a) < value(b); });
+      std::ranges::stable_sort(models_, [&](int64_t a, int64_t b) { return value(a) < value(b); });
       models_.resize(std::min(models_.size(), static_cast<size_t>(options_.top)));
-      std::sort(models_.begin(), models_.end());
+      std::ranges::sort(models_);
     }
   }
 
   bool any_pruned() const {
     const auto& models = saved_.state.models;
-    return std::any_of(models.begin(), models.end(),
-                       [](const ModelState& m) { return m.pruned(); });
+    return std::ranges::any_of(models, [](const ModelState& m) { return m.pruned(); });
   }
 
   /// Loads the weights of these models and their normalisation.
@@ -116,8 +114,8 @@ class Predictor {
     std::map<std::string, Tensor> all;
     for (auto& [name, tensor] : load_tensors((fs::path(options_.folder) / "run.safetensors")))
       all[name] = tensor;
-    const bool has_best = std::any_of(all.begin(), all.end(),
-                                      [](const auto& t) { return t.first.rfind("best.", 0) == 0; });
+    const bool has_best =
+        std::ranges::any_of(all, [](const auto& t) { return t.first.rfind("best.", 0) == 0; });
     const Tensor index = at::tensor(models_, at::kLong);
     std::map<std::string, StartTensor> start;
     for (const TensorSpec& spec : network_.tensors()) {
@@ -166,8 +164,8 @@ class Predictor {
     Batch batch;
     // The last batch is filled up by repeating its own rows.
     const Tensor rows = at::arange(size, at::kLong).clamp_max(count - 1) + begin;
-    const bool same = std::all_of(data_.normalization.begin(), data_.normalization.end(),
-                                  [](const Normalization& n) { return n.mean.size(0) == 1; });
+    const bool same = std::ranges::all_of(
+        data_.normalization, [](const Normalization& n) { return n.mean.size(0) == 1; });
     for (const DataPart& part : parts_.inputs) {
       Column column;
       column.values = part.values;
@@ -282,7 +280,7 @@ class Predictor {
 void check_predict(const PredictOptions& options) {
   const auto one_of = [](const char* option, const std::string& got,
                          const std::vector<std::string>& words) {
-    if (std::find(words.begin(), words.end(), got) == words.end())
+    if (std::ranges::find(words, got) == words.end())
       fail("[{}] word: got {}, expected {}; try {}", option, printable(got), fmt::join(words, ", "),
            words[0]);
   };

@@ -26,7 +26,7 @@ double value_of(const Requirement& r, const TrainState& state,
   if (r.metric == "diverged") return double(diverged);
   if (r.over == "ensemble") return ensemble.count(r.metric) ? ensemble.at(r.metric) : std::nan("");
   if (values.empty()) return std::nan("");
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto [low, high] = std::ranges::minmax_element(values);
   if (r.over == "min") return *low;
   if (r.over == "best") return r.more_is_better ? *high : *low;
   double sum = 0;
@@ -67,9 +67,7 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
     std::vector<std::string> known{"diverged"};
     if (validated)
       for (const WantedMetric& m : metrics) known.push_back(m.name);
-    const auto is_known = [&] {
-      return std::find(known.begin(), known.end(), r.metric) != known.end();
-    };
+    const auto is_known = [&] { return std::ranges::find(known, r.metric) != known.end(); };
     // The name of a metric may begin with such a word too: min:output.2.
     for (const char* over : {"mean", "min", "best", "ensemble"})
       if (!is_known() && r.metric.rfind(fmt::format("{}:", over), 0) == 0) {
@@ -78,8 +76,8 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
         break;
       }
     const size_t colon = r.metric.find(':');
-    const bool measured = std::any_of(metrics.begin(), metrics.end(),
-                                      [&](const WantedMetric& m) { return m.name == r.metric; });
+    const bool measured =
+        std::ranges::any_of(metrics, [&](const WantedMetric& m) { return m.name == r.metric; });
     if (!is_known() && !measured && r.over == "mean" && colon != std::string::npos)
       fail("[--require] models: got {}, expected mean, min, best or ensemble; try best:{}",
            printable(r.metric.substr(0, colon)), printable(text.substr(text.find(':') + 1)));

@@ -24,7 +24,7 @@ Tensor label_smoothings(const Loss& loss, const Trainer& trainer,
   if (loss.name != "cross_entropy") return {};
   std::vector<double> each;
   for (const int64_t m : models) each.push_back(trainer.hyperparameter("label_smoothing", m));
-  const bool any = std::any_of(each.begin(), each.end(), [](double s) { return s > 0; });
+  const bool any = std::ranges::any_of(each, [](double s) { return s > 0; });
   return any ? at::tensor(each, at::kDouble) : Tensor();
 }
 
@@ -142,8 +142,8 @@ bool has_own_rows(const Prepared& run, const RowSet& set) {
   if (run.data.by_model && set.rows->size() > 1) return true;
   const DataParts& parts = *set.parts;
   const auto own = [](const DataPart& part) { return part.own; };
-  return std::any_of(parts.inputs.begin(), parts.inputs.end(), own) ||
-         (parts.target && parts.target->own) || (parts.weight && parts.weight->own);
+  return std::ranges::any_of(parts.inputs, own) || (parts.target && parts.target->own) ||
+         (parts.weight && parts.weight->own);
 }
 
 }  // namespace wide

@@ -82,7 +82,7 @@ bool Loop::rung_is_next() const {
 
 std::vector<Loop::Standing> Loop::standings() const {
   std::vector<int64_t> running = trainer_.running();
-  std::sort(running.begin(), running.end());
+  std::ranges::sort(running);
   std::vector<Standing> all;
   for (const int64_t m : running)
     all.push_back({run_.first_model + m, state_.models[static_cast<size_t>(m)].best});
@@ -231,12 +231,11 @@ void Loop::say(int64_t model, const std::string& what) {
 bool Loop::some_end() const {
   const auto& running = trainer_.running();
   const auto& all = run_.ends_of_all;
-  const bool own = std::any_of(running.begin(), running.end(), [&](int64_t m) {
-    return run_.ends[static_cast<size_t>(m)] == state_.step;
-  });
-  if (!others_ || std::find(all.begin(), all.end(), state_.step) == all.end()) return own;
+  const bool own = std::ranges::any_of(
+      running, [&](int64_t m) { return run_.ends[static_cast<size_t>(m)] == state_.step; });
+  if (!others_ || std::ranges::find(all, state_.step) == all.end()) return own;
   const std::vector<Json> said = others_->all_gather({{"end", own}});
-  return std::any_of(said.begin(), said.end(), [](const Json& j) { return j.at("end") == true; });
+  return std::ranges::any_of(said, [](const Json& j) { return j.at("end") == true; });
 }
 
 void Loop::finish() {
@@ -330,15 +329,15 @@ void Loop::prune() {
     if (!s.best) return worst;
     return run_.monitor().more_is_better ? -*s.best : *s.best;
   };
-  std::stable_sort(standings_.begin(), standings_.end(),
-                   [&](const Standing& a, const Standing& b) { return value(a) < value(b); });
+  std::ranges::stable_sort(
+      standings_, [&](const Standing& a, const Standing& b) { return value(a) < value(b); });
   const auto factor = static_cast<size_t>(prune_factor_);
   const size_t kept = std::max<size_t>(1, (standings_.size() + factor - 1) / factor);
   std::vector<int64_t> pruned;  // models of this rank
   for (size_t i = kept; i < standings_.size(); ++i)
     if (const int64_t m = standings_[i].model - run_.first_model; 0 <= m && m < run_.n())
       pruned.push_back(m);
-  std::sort(pruned.begin(), pruned.end());
+  std::ranges::sort(pruned);
   for (const int64_t m : pruned)
     stop(m, "pruned",
          fmt::format("model {} pruned at step {}: not among the best {}", m, state_.step, kept));

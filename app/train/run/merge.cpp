@@ -87,8 +87,7 @@ void expect_all(const std::vector<SavedPart>& parts) {
            printable(parts[i].folder), parts[i].part.text(), printable(parts[i - 1].folder));
   std::vector<std::string> missing;
   for (int64_t number = 1; number <= parts.front().part.count; ++number)
-    if (std::none_of(parts.begin(), parts.end(),
-                     [&](const SavedPart& p) { return p.part.number == number; }))
+    if (std::ranges::none_of(parts, [&](const SavedPart& p) { return p.part.number == number; }))
       missing.push_back(Part{number, parts.front().part.count}.text());
   if (!missing.empty())
     fail("[--merge] parts: got {} of {}, expected {} too; try to add what is missing", parts.size(),
@@ -149,7 +148,7 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
     const bool pruned = e.what.find(" pruned at step ") != std::string::npos;
     return pruned ? 2 : e.what.find(" stopped at step ") != std::string::npos ? 1 : 0;
   };
-  std::stable_sort(whole.events.begin(), whole.events.end(), [&](const Event& a, const Event& b) {
+  std::ranges::stable_sort(whole.events, [&](const Event& a, const Event& b) {
     return std::pair(a.step, place(a)) < std::pair(b.step, place(b));
   });
   return whole;
@@ -186,9 +185,8 @@ std::string renumbered(const std::string& text, int64_t first) {
 SavedRun merge_runs(const std::vector<std::string>& folders) {
   std::vector<SavedPart> parts;
   for (const std::string& folder : folders) parts.push_back(read_part(folder));
-  std::stable_sort(parts.begin(), parts.end(), [](const SavedPart& a, const SavedPart& b) {
-    return a.part.number < b.part.number;
-  });
+  std::ranges::stable_sort(
+      parts, [](const SavedPart& a, const SavedPart& b) { return a.part.number < b.part.number; });
   for (const SavedPart& p : parts) expect_same_training(p, parts.front());
   expect_all(parts);
   return put_together(parts);

@@ -64,7 +64,7 @@ void Recorder::evaluated(const Evaluated& row) {
   std::vector<double> losses;
   for (const double loss : row.train_loss)
     if (!std::isnan(loss)) losses.push_back(loss);
-  std::sort(losses.begin(), losses.end());
+  std::ranges::sort(losses);
   const double rate = double(state_.step - first_step_) / std::max(1e-9, now_s() - begun_s_);
   std::string text = fmt::format("epoch {:.4g} · step {}/{} · {:.4g} steps/s", row.epoch, row.step,
                                  run_.steps, rate);
@@ -116,7 +116,7 @@ std::vector<RunRequest> Recorder::asked_in_store() {
     const auto ends = [](const RunRequest& r) {
       return r.what == "go" || (r.what == "stop" && r.model < 0);
     };
-    if (!waits_ || cancelled() || std::any_of(all.begin(), all.end(), ends)) break;
+    if (!waits_ || cancelled() || std::ranges::any_of(all, ends)) break;
     heartbeat();
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -97,7 +97,7 @@ void RunFolder::save_checkpoints(const Prepared& run, const Trainer& trainer,
   if (!exists()) return;
   // Those that an earlier part of a resumed run kept, and that are no longer among the best.
   for (int64_t m = 0; m < run.n() && run.options.keep > 0; ++m)
-    if (std::find(models.begin(), models.end(), m) == models.end())
+    if (std::ranges::find(models, m) == models.end())
       for (const char* kind : {"best", "last"}) places().remove(checkpoint(kind, m));
   const std::map<std::string, Tensor> last = trainer.weights();
   for (const int64_t m : models) {

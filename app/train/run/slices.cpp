@@ -41,8 +41,8 @@ bool is_own_normalization(const Prepared& run, const std::string& name) {
   std::string input = after("normalize.mean.", name);
   if (input.empty()) input = after("normalize.std.", name);
   const auto& all = run.data.normalization;
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Normalization& n) { return n.by_model && n.input == input; });
+  return std::ranges::any_of(
+      all, [&](const Normalization& n) { return n.by_model && n.input == input; });
 }
 
 /// The tensors of files of some models each, joined along the models.

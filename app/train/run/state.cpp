@@ -71,8 +71,8 @@ static void describe(Fields& fields, TrainState& state) {
 }
 
 std::vector<int64_t> answering_models(const std::vector<ModelState>& models) {
-  const bool any_best = std::any_of(models.begin(), models.end(),
-                                    [](const ModelState& m) { return m.best && !m.pruned(); });
+  const bool any_best =
+      std::ranges::any_of(models, [](const ModelState& m) { return m.best && !m.pruned(); });
   std::vector<int64_t> all;
   for (size_t i = 0; i < models.size(); ++i) {
     if (models[i].pruned()) continue;
@@ -83,8 +83,7 @@ std::vector<int64_t> answering_models(const std::vector<ModelState>& models) {
 }
 
 std::string left_out_text(const std::vector<ModelState>& models) {
-  const auto pruned =
-      std::count_if(models.begin(), models.end(), [](const ModelState& m) { return m.pruned(); });
+  const auto pruned = std::ranges::count_if(models, [](const ModelState& m) { return m.pruned(); });
   const auto others = static_cast<std::ptrdiff_t>(models.size()) - pruned -
                       static_cast<std::ptrdiff_t>(answering_models(models).size());
   std::vector<std::string> parts;
