@@ -158,20 +158,12 @@ void Prepared::choose_loss() {
 }
 
 void Prepared::check_data() {
-  const auto check = [&](const DataParts& parts) {
-    std::vector<const DataPart*> all;
-    for (const DataPart& p : parts.inputs) all.push_back(&p);
-    if (parts.target) all.push_back(&*parts.target);
-    if (parts.weight) all.push_back(&*parts.weight);
-    for (const DataPart* p : all)
+  for (const DataParts* parts : data.files())
+    for (const DataPart* p : all_parts(*parts))
       if (p->own && p->values.size(0) != n())
-        fail("[{}] column {}: got {} models, expected {}; try {}", parts.file, p->columns,
+        fail("[{}] column {}: got {} models, expected {}; try {}", parts->file, p->columns,
              p->values.size(0), n(),
              p->values.size(0) > 0 ? fmt::format("-n {}", p->values.size(0)) : "other data");
-  };
-  check(data.train);
-  if (data.validation_file) check(*data.validation_file);
-  if (data.test_file) check(*data.test_file);
   const auto look_up = [&](const Network& form, const DataParts& parts) {
     check_embeddings(network, form, parts, /*known_buffers=*/options.weights.empty());
   };
@@ -317,13 +309,9 @@ void Prepared::check_outputs() {
 /// A single column of a table is [S]. Makes it [S, 1] if the network's output is, since a CSV file
 /// cannot say that.
 void Prepared::shape_single_column() {
-  const auto shape = [](DataParts& parts) {
-    if (parts.columns.table && parts.target->values.dim() == 1)
-      parts.target->values = parts.target->values.unsqueeze(1);
-  };
-  shape(data.train);
-  if (data.validation_file) shape(*data.validation_file);
-  if (data.test_file) shape(*data.test_file);
+  for (DataParts* parts : data.files())
+    if (parts->columns.table && parts->target->values.dim() == 1)
+      parts->target->values = parts->target->values.unsqueeze(1);
 }
 
 /// For losses and metrics that are one number for a batch: batches must not be filled up, and rows
@@ -353,22 +341,19 @@ void Prepared::check_classes() {
   if (loss.loss.weight.defined() && loss.loss.weight.size(-1) != data.classes)
     fail("[--loss] weight: got {} numbers, expected one for each of {} classes; try balanced",
          loss.loss.weight.size(-1), data.classes);
-  const auto check = [&](const DataParts& parts) {
-    const Tensor& of = parts.target->values;
+  for (const DataParts* parts : data.files()) {
+    const Tensor& of = parts->target->values;
     const Tensor bad =
         (of.lt(0).logical_or(of.ge(data.classes))).logical_and(of.ne(loss.loss.ignore_index));
-    if (!bad.any().item<bool>()) return;
+    if (!bad.any().item<bool>()) continue;
     const Tensor at = bad.nonzero()[0];
     const Tensor value = of.masked_select(bad)[0];
     fail(
         "[{}] target {}: got class {} in row {}, expected 0 to {} as the network has {} outputs; "
         "try other labels",
-        parts.file, parts.target->columns, value.item<int64_t>(),
-        at[parts.target->own ? 1 : 0].item<int64_t>(), data.classes - 1, data.classes);
-  };
-  check(data.train);
-  if (data.validation_file) check(*data.validation_file);
-  if (data.test_file) check(*data.test_file);
+        parts->file, parts->target->columns, value.item<int64_t>(),
+        at[parts->target->own ? 1 : 0].item<int64_t>(), data.classes - 1, data.classes);
+  }
 }
 
 void Prepared::choose_metrics() {

@@ -215,6 +215,13 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
   return data;
 }
 
+std::vector<DataParts*> TrainingData::files() {
+  std::vector<DataParts*> all{&train};
+  for (auto* file : {&validation_file, &test_file})
+    if (*file) all.push_back(&**file);
+  return all;
+}
+
 void TrainingData::take_models(int64_t first, int64_t count) {
   first_model = first;
   for (Normalization& n : normalization) {
@@ -222,9 +229,7 @@ void TrainingData::take_models(int64_t first, int64_t count) {
     n.mean = n.mean.narrow(0, first, count);
     n.std = n.std.narrow(0, first, count);
   }
-  wide::take_models(&train, first, count);
-  if (validation_file) wide::take_models(&*validation_file, first, count);
-  if (test_file) wide::take_models(&*test_file, first, count);
+  for (DataParts* parts : files()) wide::take_models(parts, first, count);
 }
 
 void add_normalization(const TrainOptions& options, TrainingData* data) {

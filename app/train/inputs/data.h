@@ -31,6 +31,8 @@ struct TrainingData {
   // With --part: the first model's number among all, and the number of all models.
   int64_t first_model = 0, all_models = 0;
 
+  /// The files that there are: of training, validation and test rows.
+  std::vector<DataParts*> files();
   const DataParts& validation_parts() const { return validation_file ? *validation_file : train; }
   const DataParts& test_parts() const { return test_file ? *test_file : train; }
   /// Index of a model's entry in `train_rows`, `validation` or `test`.

@@ -50,9 +50,7 @@ Json kinds_of(const char* name, const std::vector<std::string>& column, const Ro
 
 Json parts_of(const DataParts& parts) {
   Json all = {{"rows", parts.rows}, {"columns", Json::array()}};
-  for (const DataPart& part : parts.inputs) all["columns"].push_back(column_of(part));
-  if (parts.target) all["columns"].push_back(column_of(*parts.target));
-  if (parts.weight) all["columns"].push_back(column_of(*parts.weight));
+  for (const DataPart* part : all_parts(parts)) all["columns"].push_back(column_of(*part));
   if (!parts.fold.empty())
     all["columns"].push_back(kinds_of("fold", parts.columns.fold, parts.fold));
   if (!parts.group.empty())

@@ -285,9 +285,7 @@ class PartReader {
         fail("[{}] column {}: got {} rows, expected {} as the others; try columns of one length",
              file_, columns, count, parts_.rows);
     };
-    for (const DataPart& p : parts_.inputs) check(p.columns, p.rows());
-    if (parts_.target) check(parts_.target->columns, parts_.target->rows());
-    if (parts_.weight) check(parts_.weight->columns, parts_.weight->rows());
+    for (const DataPart* p : all_parts(parts_)) check(p->columns, p->rows());
     if (!parts_.fold.empty()) check(options_.fold, static_cast<int64_t>(parts_.fold.size()));
     if (!parts_.group.empty()) check(options_.group, static_cast<int64_t>(parts_.group.size()));
     if (parts_.rows == 0) fail("[{}] data: got no rows, expected some; try another file", file_);
@@ -315,12 +313,8 @@ class PartReader {
 }  // namespace
 
 void take_models(DataParts* parts, int64_t first, int64_t count) {
-  const auto take = [&](DataPart& part) {
-    if (part.own) part.values = part.values.narrow(0, first, count);
-  };
-  for (DataPart& part : parts->inputs) take(part);
-  if (parts->target) take(*parts->target);
-  if (parts->weight) take(*parts->weight);
+  for (DataPart* part : all_parts(*parts))
+    if (part->own) part->values = part->values.narrow(0, first, count);
 }
 
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,

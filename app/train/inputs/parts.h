@@ -35,6 +35,16 @@ struct DataParts {
   std::vector<std::string> notes;  // columns left out, columns taken by position
 };
 
+/// The parts of `parts`, which may be const: inputs, then the target and weights that it has.
+template <class Parts>
+auto all_parts(Parts& parts) {
+  std::vector<decltype(&*parts.target)> all;
+  for (auto& input : parts.inputs) all.push_back(&input);
+  for (auto* part : {&parts.target, &parts.weight})
+    if (*part) all.push_back(&**part);
+  return all;
+}
+
 /// What the network expects of its data.
 struct DataWanted {
   std::vector<TensorSpec> inputs;  // of one batch of one model

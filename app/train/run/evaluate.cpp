@@ -140,10 +140,7 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
 
 bool has_own_rows(const Prepared& run, const RowSet& set) {
   if (run.data.by_model && set.rows->size() > 1) return true;
-  const DataParts& parts = *set.parts;
-  const auto own = [](const DataPart& part) { return part.own; };
-  return std::ranges::any_of(parts.inputs, own) || (parts.target && parts.target->own) ||
-         (parts.weight && parts.weight->own);
+  return std::ranges::any_of(all_parts(*set.parts), [](const DataPart* part) { return part->own; });
 }
 
 }  // namespace wide
