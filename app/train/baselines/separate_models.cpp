@@ -65,23 +65,16 @@ void ListOptimizer::add(const Tensor& parameter) {
 void ListOptimizer::step(const Tensor& loss) {
   step_.gradients = gradients_of({loss}, step_.parameters);
   const at::NoGradGuard no_grad;
-  leave_out(step_.gradients);
-  std::erase_if(step_.gradients, [](const Tensor& gradient) { return !gradient.defined(); });
+  // Parameters without a gradient are removed, as torch.optim skips them at every step.
+  for (auto i = std::ssize(step_.gradients); i-- > 0;) {
+    if (step_.gradients[size_t(i)].defined()) continue;
+    for (Tensors* list : {&step_.gradients, &step_.parameters}) list->erase(list->begin() + i);
+    for (Tensors& list : step_.state)
+      if (!list.empty()) list.erase(list.begin() + i);
+  }
   step_.hyper = hyper_.data();
   ++step_.step;
   list_step(optimizer_, step_);
-}
-
-/// Removes the parameters that have no gradient, as torch.optim skips them at every step.
-void ListOptimizer::leave_out(const Tensors& gradients) {
-  const auto without = [](size_t i, Tensors* list) {
-    if (!list->empty()) list->erase(list->begin() + static_cast<ptrdiff_t>(i));
-  };
-  for (size_t i = gradients.size(); i-- > 0;) {
-    if (gradients[i].defined()) continue;
-    without(i, &step_.parameters);
-    for (Tensors& list : step_.state) without(i, &list);
-  }
 }
 
 OwnBatch::OwnBatch(const Prepared& run, const Batch& batch, int64_t model) {

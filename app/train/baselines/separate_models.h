@@ -24,8 +24,6 @@ class ListOptimizer {
   void step(const Tensor& loss);
 
  private:
-  void leave_out(const Tensors& gradients);
-
   const Optimizer& optimizer_;
   std::vector<double> hyper_;
   ListStep step_;
