@@ -35,6 +35,9 @@ bool is_same_memory(const Tensor& a, const Tensor& b) {
 
 /// Throws Error unless `t` can replace `now`.
 void check_weight(const std::string& name, const Tensor& t, const Tensor& now) {
+  if (!t.defined())
+    fail("[set_weights] {}: got nothing, expected {}; try a tensor of state()", name,
+         describe(now).shape_text());
   if (t.sizes() != now.sizes() || t.scalar_type() != now.scalar_type())
     fail("[set_weights] {}: got {}, expected {}; try weights of this architecture", name,
          describe(t).shape_text(), describe(now).shape_text());
@@ -262,8 +265,13 @@ WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs
 WideModel compile(const std::vector<Module>& models, const Tensors& sample,
                   const Options& options) {
   PackedModules packed = pack_modules(models, options.share_weights);
-  return WideModel(network_source(models.front(), packed.specs), packed.specs, packed.weights,
-                   packed.shared, static_cast<int64_t>(models.size()), sample, options);
+  WideModel wide(network_source(models.front(), packed.specs), packed.specs, packed.weights,
+                 packed.shared, static_cast<int64_t>(models.size()), sample, options);
+  if (models.size() > 1 && !sample.empty()) {
+    const at::NoGradGuard no_grad;
+    wide.impl_->expect_alike(network_source(models.back(), packed.specs));
+  }
+  return wide;
 }
 
 WideModel compile(const Module& model, int64_t n, const Tensors& sample, const Options& options) {

@@ -206,6 +206,8 @@ class WideModel {
             int64_t n, const Tensors& sample, Options options);
 
  private:
+  friend WideModel compile(const std::vector<Module>& models, const Tensors& sample,
+                           const Options& options);
   friend WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,
                                 const PrimitiveOptions& options);
   struct Impl;
@@ -216,7 +218,8 @@ class WideModel {
 /// defined tensors, each once, in order.
 WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs);
 
-/// Called by the templates below. All modules are of one architecture; the first is recorded.
+/// Called by the templates below. All modules are of one architecture: the first is compiled, and
+/// with a sample the last is compared with it.
 WideModel compile(const std::vector<Module>& models, const Tensors& sample,
                   const Options& options = {});
 WideModel compile(const Module& model, int64_t n, const Tensors& sample,

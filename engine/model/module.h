@@ -124,15 +124,16 @@ struct OwnCall {
 
 }  // namespace detail
 
-/// A model with this `forward`. `model` is anything with `named_parameters()` and optionally
-/// `named_buffers()`, or a pointer to it: a torch::nn::Module, or a struct whose functions return
-/// pairs of a name and a tensor.
+/// A model with this `forward`. `model` is anything, or a pointer to it: a torch::nn::Module, a
+/// struct whose `named_parameters()` and `named_buffers()`, where it has them, return pairs of a
+/// name and a tensor, or a function.
 template <class M, class F>
 Module as_module(const M& model, F forward) {
   M held = model;
   auto& own = detail::pointee(held);
   Module module;
-  module.parameters = detail::named(own.named_parameters());
+  if constexpr (requires { own.named_parameters(); })
+    module.parameters = detail::named(own.named_parameters());
   if constexpr (requires { own.named_buffers(); })
     module.buffers = detail::named(own.named_buffers());
   module.forward = [held, forward](const Tensors& inputs) mutable {

@@ -31,6 +31,12 @@ bool alike(const Tensors& a, const Tensors& b) {
   });
 }
 
+/// Whether a number that the programs hold was changed since they were recorded.
+bool numbers_changed(const Signature& s) {
+  return std::ranges::any_of(
+      s.numbers, [](const auto& number) { return number.first._version() != number.second; });
+}
+
 double tolerance_for(at::ScalarType dtype) { return Target{}.tolerance_for(dtype); }
 
 /// By input, then by weight: its index among a network's tensors.
@@ -90,6 +96,7 @@ void give_back_memory() {
 }  // namespace
 
 void check_values(const Tensor& t, const std::function<std::string()>& name) {
+  if (!t.defined()) fail("[run] {}: got nothing, expected a tensor; try at::zeros", name());
   const bool strided = t.layout() == c10::kStrided;
   const bool held = !strided || !t.has_storage() || t.numel() == 0 || t.storage().nbytes() > 0;
   if (strided && !t.is_meta() && held) return;
@@ -170,6 +177,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
          inputs.size(), compiled.front().inputs.size());
   for (size_t k = 0; k < inputs.size(); ++k)
     check_values(inputs[k], [&] { return "input " + input_name(k); });
+  std::erase_if(compiled, numbers_changed);
   if (!compiled.empty() && alike(inputs, compiled.front().inputs)) return compiled.front();
   const std::string key = signature(inputs);
   for (auto it = compiled.begin(); it != compiled.end(); ++it)
@@ -218,6 +226,9 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   s.casts = CastState::current();
   s.single = record_single(s.network, e);
   s.network.training = s.network.training || !s.single.updates.empty();
+  for (const Value& v : s.single.values)
+    if (v.role == Role::constant && v.numel() == 1 && !v.constant.is_inference())
+      s.numbers.emplace_back(v.constant, v.constant._version());
   for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
   if (!primitive.empty()) check_primitive(s.single);
   e = own_state(s.network, s.single, e);
@@ -227,6 +238,20 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
                      (!options.frozen || std::ranges::find(s.changed, i) != s.changed.end()));
   take(s, e);
   return s;
+}
+
+void WideModel::Impl::expect_alike(const Source& last_model) {
+  const Signature& s = compiled.front();
+  const Apart apart(options.threads);
+  const CastStateGuard casts(s.casts);
+  std::vector<TensorSpec> inputs;
+  for (const size_t i : s.network.indices(true)) inputs.push_back(s.network.tensors[i]);
+  const Network network = last_model(inputs);
+  if (!computes_the_same(s.single, record_single(network, ensemble(network, s.inputs))))
+    fail(
+        "[compile] model {}: got another computation than model 0's, expected one architecture; "
+        "try to compile each apart",
+        n - 1);
 }
 
 const Signature* WideModel::Impl::like(const Signature& s, bool gradients) const {

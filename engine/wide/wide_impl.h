@@ -19,6 +19,8 @@ struct Signature {
   /// N models' inputs: of the last call with gradients, else those that it was compiled with. No
   /// copies: a training loop holds its batch anyway.
   Tensors inputs;
+  /// Captured tensors of one element, which programs may hold as numbers, with their versions.
+  std::vector<std::pair<Tensor, int64_t>> numbers = {};
   int64_t weights = 0;                   // version of the weights it has
   std::optional<Program> for_gradients;  // Program(1) recorded with `grad`
   std::optional<bool> branches;          // `branches_on_gradients`, once known
@@ -59,6 +61,9 @@ struct WideModel::Impl {
   /// The program for inputs of these sizes, compiled if needed, with the current weights.
   Signature& at(const Tensors& inputs);
   Signature& bring_up_to_date(Signature& s);
+  /// Throws Error if this model, the last of N, computes something else than the first, which is
+  /// compiled.
+  void expect_alike(const Source& last_model);
   Correctness check_against_double(Signature& s, double rtol);
   /// The last used compiled one; throws Error if there is none.
   Signature& last();

@@ -178,6 +178,26 @@ TEST(Wide, StructsAndFunctions) {
   }
   WideModel named = compile(modules, {at::randn({4})}, untuned());
   EXPECT_TRUE(at::allclose(named.run({x})[0][1], at::tanh(linears[1]->forward(x[1])), 1e-4, 1e-5));
+  modules[1] =
+      as_module(std::shared_ptr<nn::Module>(linears[1]),
+                [linear = linears[1]](const Tensor& a) { return at::relu(linear->forward(a)); });
+  EXPECT_EQ(message([&] {
+              compile(modules, {at::randn({4})}, untuned());
+            }).find("[compile] model 1: got another computation than model 0's"),
+            0);
+}
+
+TEST(Wide, ReadsCapturedTensorsAnew) {
+  const Tensor row = at::randn({4}), one = at::randn({1}), number = at::scalar_tensor(0.5);
+  WideModel wide = compile([=](const Tensor& a) { return at::tanh(a * row + one) * number; }, 3,
+                           {at::randn({4})}, untuned());
+  const Tensor x = at::randn({3, 4});
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_TRUE(at::allclose(wide.run({x})[0], at::tanh(x * row + one) * number, 1e-5, 1e-6))
+        << call;
+    for (const Tensor& t : {row, one, number}) t.mul_(-1.5);
+  }
+  EXPECT_EQ(wide.signatures(), 1u);
 }
 
 TEST(Wide, CopiesAndNewWeights) {
@@ -548,6 +568,12 @@ TEST(Wide, Refusals) {
             }),
             "[set_weights] conv.bias: got f32[5], expected f32[2, 5]; try weights of this "
             "architecture");
+  EXPECT_EQ(message([&] { wide.run({Tensor()}); }),
+            "[run] input x0: got nothing, expected a tensor; try at::zeros");
+  EXPECT_EQ(message([&] {
+              wide.set_weights(1, {{"conv.bias", Tensor()}});
+            }),
+            "[set_weights] conv.bias: got nothing, expected f32[5]; try a tensor of state()");
   EXPECT_NE(message([&] { wide.state(2); }).find("got 2, expected 0 to 1"), std::string::npos);
   std::vector<nn::Linear> other{nn::Linear(3, 4), nn::Linear(3, 5)};
   EXPECT_NE(message([&] {
