@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -41,6 +42,7 @@ class Writer {
   jit::Module write() {
     place_weights();
     bind();
+    if (!portable_.batch) check_sizes();
     for (size_t i = 0; i < program_.nodes.size(); ++i) add(i);
     keep_updates();
     std::vector<jit::Value*> outputs;
@@ -105,6 +107,27 @@ class Writer {
       if (v.role == Role::input || uses_[id] == 0) continue;
       const Slot slot = slot_of(v.name);
       of_[id] = graph_->insertGetAttr(holder(slot.module), slot.name);
+    }
+  }
+
+  /// Raises for inputs of other sizes, as numbers of the program may depend on its sizes.
+  void check_sizes() {
+    size_t input = 0;
+    for (const ValueId id : program_.bound) {
+      if (value(id).role != Role::input) continue;
+      jit::Node* sizes = insert(graph_->create(c10::aten::size, {of(id)}));
+      sizes->output()->setType(c10::ListType::ofInts());
+      jit::Value* expected = graph_->insertConstant(value(id).sizes);
+      jit::Node* same = insert(graph_->create(c10::aten::eq, {sizes->output(), expected}));
+      same->output()->setType(c10::BoolType::get());
+      jit::Node* check = insert(graph_->create(c10::prim::If, {same->output()}, 0));
+      check->addBlock();
+      const jit::WithInsertPoint in_other(check->addBlock());
+      const std::string line =
+          fmt::format("[input {}] sizes: got others, expected [{}] as exported",
+                      portable_.input_names.at(input++), fmt::join(value(id).sizes, ", "));
+      insert(graph_->create(c10::prim::RaiseException,
+                            {graph_->insertConstant(line), graph_->insertConstant(IValue())}, 0));
     }
   }
 
