@@ -100,8 +100,7 @@ Ensemble generate(const Network& network, int64_t n, at::ScalarType dtype, c10::
   ensemble.n = n;
   for (size_t k = 0; k < network.tensors.size(); ++k) {
     const TensorSpec& spec = network.tensors[k];
-    const at::ScalarType type = spec.dtype == at::kFloat ? dtype : spec.dtype;
-    const Tensor wide = at::empty(wide_sizes(n, spec.sizes), type);
+    const Tensor wide = at::empty(wide_sizes(n, spec.sizes), spec.dtype_in(dtype));
     at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const uint64_t s = mix(mix(seed + static_cast<uint64_t>(i)) ^ mix(k + 1));

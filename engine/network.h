@@ -14,9 +14,21 @@ struct TensorSpec {
   std::string name;
   Role role = Role::input;
   Sizes sizes;
-  at::ScalarType dtype = at::kFloat;  // kFloat means the dtype of the run
+  at::ScalarType dtype = at::kFloat;  // kFloat means the dtype of the run, unless `keeps_dtype`
   Fill fill = Fill::normal;
   double scale = 1.0;  // standard deviation of normal; exclusive upper bound of integers
+  /// `dtype` is float32 in every run, as of a norm in a bfloat16 network.
+  bool keeps_dtype = false;
+  bool persistent = false;  // of buffers: the network's file says that every state_dict has it
+
+  bool follows_run() const { return dtype == at::kFloat && !keeps_dtype; }
+  at::ScalarType dtype_in(at::ScalarType run) const { return follows_run() ? run : dtype; }
+  /// For a tensor of a file: one that has the file's own floating dtype follows the run.
+  void set_dtype(at::ScalarType own, at::ScalarType file) {
+    const bool follows = own == file && c10::isFloatingType(own);
+    dtype = follows ? at::kFloat : own;
+    keeps_dtype = own == at::kFloat && !follows;
+  }
 };
 
 /// One model with its own weights, called as users call it.

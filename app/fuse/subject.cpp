@@ -99,14 +99,15 @@ Subject::Subject(const SubjectOptions& options)
     };
     std::ranges::stable_sort(inputs_,
                              [&](const Input& a, const Input& b) { return place(a) < place(b); });
-    std::vector<TensorSpec> specs;
-    for (const Input& input : inputs_) specs.push_back(input.spec);
-    network_ = file_->network(specs);
-    batch_ = batch_of(*file_, specs);
+    read_network();
+    convert_refused();
   }
   notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
   const std::vector<std::string> files = find_weights(options);
   choose_ns(options);
+  if (file_ && ns_.back() > 1 && network_.indices(false).empty())
+    notes_.push_back(
+        "the network has no weights that models could differ in: exported after freezing?");
   const auto memory = device_memory(device_);
   free_bytes_ = memory ? memory->free : available_memory();
   // Before weights are loaded N times. Which ones are shared is known when all files were read.
@@ -116,6 +117,37 @@ Subject::Subject(const SubjectOptions& options)
     if (options.share_weights) check_memory(equal);
   });
   notes_.insert(notes_.end(), loaded_.notes.begin(), loaded_.notes.end());
+}
+
+void Subject::read_network() {
+  std::vector<TensorSpec> specs;
+  for (const Input& input : inputs_) specs.push_back(input.spec);
+  network_ = file_->network(specs);
+  batch_ = batch_of(*file_, specs);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].spec = network_.tensors[i];
+    if (Tensor& given = inputs_[i].given; given.defined() && given.is_floating_point())
+      given = given.to(inputs_[i].spec.dtype_in(dtype_));
+  }
+}
+
+void Subject::convert_refused() {
+  const auto other = [](const Input& input) {
+    return input.given.defined() && input.given.is_floating_point() && !input.spec.follows_run();
+  };
+  if (std::ranges::none_of(inputs_, other)) return;
+  try {
+    single();
+  } catch (const Error&) {
+    for (Input& input : inputs_) {
+      if (!other(input)) continue;
+      notes_.push_back(fmt::format("input {} is converted from {} to {}, as forward refuses it",
+                                   printable(input.spec.name),
+                                   short_name(input.given.scalar_type()), short_name(dtype_)));
+      input.spec.set_dtype(dtype_, dtype_);
+    }
+    read_network();
+  }
 }
 
 void Subject::read_inputs(const SubjectOptions& options) {
@@ -154,14 +186,14 @@ void Subject::read_inputs(const SubjectOptions& options) {
       if (!input.shared && tensor.dim() == 0)
         fail("[{}] input {}: got a single number, expected [N, ...]; try --shared-inputs {}", path,
              printable(name), printable(name));
-      input.spec = {name,
-                    Role::input,
-                    tensor.sizes().slice(input.shared ? 0 : 1).vec(),
-                    c10::isFloatingType(tensor.scalar_type()) ? at::kFloat : tensor.scalar_type(),
-                    Fill::normal,
-                    1.0};
-      input.given =
-          c10::isFloatingType(tensor.scalar_type()) ? tensor.to(dtype_) : std::move(tensor);
+      const at::ScalarType dtype = tensor.scalar_type();
+      input.spec = {name, Role::input, tensor.sizes().slice(input.shared ? 0 : 1).vec(), dtype};
+      input.spec.keeps_dtype = dtype == at::kFloat;
+      if (fixed && c10::isFloatingType(dtype)) {
+        input.spec.set_dtype(dtype_, dtype_);
+        tensor = tensor.to(dtype_);
+      }
+      input.given = std::move(tensor);
       add(std::move(input), path);
     }
   for (const std::string& text : options.random_inputs) {
@@ -365,10 +397,9 @@ Program Subject::record_first() const {
     if (ours) throw;
     std::vector<std::string> inputs;
     for (const Input& input : inputs_)
-      inputs.push_back(
-          fmt::format("{} {}{}", printable(input.spec.name),
-                      short_name(input.spec.dtype == at::kFloat ? dtype_ : input.spec.dtype),
-                      sizes_text(input.spec.sizes)));
+      inputs.push_back(fmt::format("{} {}{}", printable(input.spec.name),
+                                   short_name(input.spec.dtype_in(dtype_)),
+                                   sizes_text(input.spec.sizes)));
     fail("[{}] forward with {}: got {}, expected one model to run; try inputs of other sizes",
          printable(network_.name), listing(inputs, 9), one_line(e));
   }
@@ -420,7 +451,7 @@ void Subject::check_memory(int64_t shared_bytes) {
 
 Tensor Subject::own_weight(size_t index, size_t k) const {
   const Tensor& own = network_.initial.at(k);
-  return network_.tensors[index].dtype == at::kFloat ? own.to(dtype_) : own;
+  return network_.tensors[index].follows_run() ? own.to(dtype_) : own;
 }
 
 }  // namespace wide

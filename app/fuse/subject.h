@@ -65,6 +65,11 @@ class Subject {
  private:
   void read_inputs(const SubjectOptions& options);
   void use_samples();
+  /// The network for these inputs, which get the dtypes that its file declares.
+  void read_network();
+  /// A file without dtypes of inputs takes given ones as they are. If one model refuses them, as
+  /// float64 beside float32 weights, they are converted to the run's dtype.
+  void convert_refused();
   std::vector<std::string> find_weights(const SubjectOptions& options);
   /// Throws Error with exit code 5 if the largest N does not fit into memory, where weights of
   /// `shared_bytes` are stored once for all models.

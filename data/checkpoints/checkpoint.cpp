@@ -50,8 +50,7 @@ class Packer {
   Packer(const std::vector<TensorSpec>& specs, int64_t n, at::ScalarType dtype)
       : n_(n), equal_(specs.size(), true) {
     for (const TensorSpec& spec : specs) {
-      tensors_.push_back(
-          empty_to_keep(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype));
+      tensors_.push_back(empty_to_keep(wide_sizes(n, spec.sizes), spec.dtype_in(dtype)));
     }
   }
 
@@ -145,8 +144,7 @@ int64_t packed_bytes(const Network& network, int64_t n, at::ScalarType dtype) {
   int64_t bytes = 0;
   for (const size_t i : network.indices(false)) {
     const TensorSpec& spec = network.tensors[i];
-    const auto size =
-        static_cast<int64_t>(c10::elementSize(spec.dtype == at::kFloat ? dtype : spec.dtype));
+    const auto size = static_cast<int64_t>(c10::elementSize(spec.dtype_in(dtype)));
     bytes += n * c10::multiply_integers(spec.sizes) * size;
   }
   return bytes;

@@ -321,6 +321,8 @@ class TorchScriptFile : public NetworkFile {
     Network network;
     network.name = loaded_->name;
     network.tensors = inputs;
+    for (TensorSpec& input : network.tensors)  // forward declares no dtypes
+      if (!input.follows_run()) input.set_dtype(input.dtype, loaded_->dtype);
     for (const Weight& weight : loaded_->weights) {
       network.tensors.push_back(weight.spec);
       network.initial.push_back(weight.initial);
@@ -371,9 +373,7 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
       loaded->dtype = weight.spec.dtype;
       break;
     }
-  // In a TensorSpec, kFloat means the dtype of the run: it replaces the file's own floating dtype.
-  for (Weight& weight : loaded->weights)
-    if (weight.spec.dtype == loaded->dtype) weight.spec.dtype = at::kFloat;
+  for (Weight& weight : loaded->weights) weight.spec.set_dtype(weight.spec.dtype, loaded->dtype);
   return std::make_unique<TorchScriptFile>(std::move(loaded));
 }
 

@@ -22,8 +22,8 @@ Ensemble without_memory(const Network& network, int64_t n, at::ScalarType dtype,
   Ensemble ensemble;
   ensemble.n = n;
   for (const TensorSpec& spec : network.tensors) {
-    ensemble.tensors.push_back(without_elements(
-        wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype, device));
+    ensemble.tensors.push_back(
+        without_elements(wide_sizes(n, spec.sizes), spec.dtype_in(dtype), device));
     ensemble.shared.push_back(false);
   }
   return ensemble;

@@ -228,9 +228,7 @@ void TrainNetwork::check_evaluation_form() const {
 Tensors TrainNetwork::on_zeros(const Network& form) const {
   Tensors bound(form.tensors.size());
   if (form.initial.empty()) bound = generate(form, 1, dtype_, c10::kCPU, 0).model(0);
-  const auto dtype_of = [&](size_t i) {
-    return form.tensors[i].dtype == at::kFloat ? dtype_ : form.tensors[i].dtype;
-  };
+  const auto dtype_of = [&](size_t i) { return form.tensors[i].dtype_in(dtype_); };
   for (const size_t i : form.indices(true))
     bound[i] = at::zeros(form.tensors[i].sizes, dtype_of(i));
   const auto weights = form.indices(false);
@@ -243,8 +241,7 @@ Program TrainNetwork::recorded(const Network& form) const {
   const at::NoGradGuard no_grad;
   std::vector<Binding> bindings;
   for (const TensorSpec& spec : form.tensors) {
-    const auto dtype = spec.dtype == at::kFloat ? dtype_ : spec.dtype;
-    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
+    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, spec.dtype_in(dtype_))});
   }
   return record(bindings, form.forward);
 }

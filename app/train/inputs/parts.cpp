@@ -177,7 +177,7 @@ class PartReader {
 
   /// Checks an input's sizes and dtype against forward's argument.
   void fit(const TensorSpec& spec, size_t columns, DataPart* p) const {
-    const bool floating = spec.dtype == at::kFloat;
+    const bool floating = c10::isFloatingType(spec.dtype);
     if (!floating && c10::isFloatingType(p->values.scalar_type()))
       fail("[{}] column {}: got {}, expected whole numbers as forward's {}; try integers", file_,
            p->columns, short_name(p->values.scalar_type()), printable(spec.name));

@@ -52,7 +52,7 @@ class Starter {
   const Network& net() const { return network_.train_form(); }
   Tensor own(size_t k, const TensorSpec& spec) const {
     const Tensor& t = net().initial.at(k);
-    return spec.dtype == at::kFloat ? t.to(network_.dtype()) : t;
+    return spec.follows_run() ? t.to(network_.dtype()) : t;
   }
 
   void load(const std::vector<std::string>& arguments) {
@@ -178,8 +178,7 @@ class Starter {
 
   /// Refuses to start a registered network from its own values, as it has none.
   void registered(const TensorSpec& spec, const StartingValues* rule, size_t k) {
-    const auto dtype = spec.dtype == at::kFloat ? network_.dtype() : spec.dtype;
-    const Tensor like = at::empty(spec.sizes, dtype);
+    const Tensor like = at::empty(spec.sizes, spec.dtype_in(network_.dtype()));
     if (rule) return draw_all(spec, like, *rule, k);
     const bool one = spec.fill == Fill::near_one || spec.fill == Fill::positive;
     if (spec.role == Role::parameter && spec.fill != Fill::zeros && !one) {

@@ -16,7 +16,7 @@ namespace {
 Tensor first_rows(const Prepared& run, const DataPart& part, const TensorSpec& spec,
                   int64_t batch) {
   const Tensor rows = at::arange(batch, at::kLong).remainder(part.rows());
-  const auto dtype = spec.dtype == at::kFloat ? run.network.dtype() : spec.dtype;
+  const auto dtype = spec.dtype_in(run.network.dtype());
   return part.values.index_select(part.own ? 1 : 0, rows).to(dtype);
 }
 

@@ -86,7 +86,7 @@ class CallLists {
     Setting setting{loaded_->dtype, loaded_->dtype, c10::kCPU};
     for (size_t i = bound.size(); i-- > 0;) {
       setting.device = bound[i].device();
-      if (specs[i].dtype == at::kFloat) setting.to = bound[i].scalar_type();
+      if (specs[i].follows_run()) setting.to = bound[i].scalar_type();
     }
     const std::lock_guard lock(mutex_);
     for (const auto& prepared : all_)
@@ -170,9 +170,8 @@ class ExportFile : public NetworkFile {
       TensorSpec spec;
       spec.name = input.leaf.name;
       for (const Size& size : input.meta->sizes) spec.sizes.push_back(size.value);
-      const bool floating = is_floating(input.meta->dtype);
-      spec.dtype = floating ? at::kFloat : scalar_type(input.meta->dtype);
-      spec.fill = floating ? Fill::normal : Fill::integers;
+      spec.set_dtype(scalar_type(input.meta->dtype), loaded_->dtype);
+      spec.fill = is_floating(input.meta->dtype) ? Fill::normal : Fill::integers;
       specs.push_back(std::move(spec));
     }
     return specs;
@@ -257,6 +256,8 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs, Form form) co
   Network network;
   network.name = loaded_->name;
   network.tensors = inputs;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    network.tensors[i].set_dtype(entry[i].dtype, loaded_->dtype);
   for (const Weight& weight : loaded_->weights) {
     network.tensors.push_back(weight.spec);
     network.initial.push_back(weight.initial);
@@ -333,7 +334,7 @@ class Loader {
              "export it again with torch.export.save");
     choose_dtype();
     find_written();
-    for (const Stored& s : loaded_->archive.weights) add_weight(s, Role::buffer);
+    for (const Stored& s : loaded_->archive.weights) add_weight(s, /*persistent=*/true);
     std::vector<std::string> names;
     for (size_t i = 0; i < program.inputs.size(); ++i) input(i, &names);
     name_inputs(names);
@@ -341,7 +342,7 @@ class Loader {
     if (loaded_->results.empty())
       refuse(loaded_->name, "outputs", "no tensor", "at least one", "return a tensor from forward");
     for (Weight& weight : loaded_->weights)
-      if (weight.spec.dtype == loaded_->dtype) weight.spec.dtype = at::kFloat;
+      weight.spec.set_dtype(weight.spec.dtype, loaded_->dtype);
     for (const auto& [alias, name] : loaded_->aliases)
       loaded_->notes.push_back(
           fmt::format("{} and {} are tied: one weight", printable(name), printable(alias)));
@@ -367,7 +368,8 @@ class Loader {
           if (loaded_->program().inputs[i].target == o.target) written_.insert(i);
   }
 
-  size_t add_weight(const Stored& stored, Role role) {
+  /// A buffer, until an input says that it is a parameter.
+  size_t add_weight(const Stored& stored, bool persistent) {
     const auto [it, fresh] = weight_of_.emplace(stored.name, loaded_->weights.size());
     if (!fresh) return it->second;
     for (const auto& [other, index] : stored_)
@@ -377,8 +379,9 @@ class Loader {
       }
     stored_.emplace_back(&stored, it->second);
     const Tensor own = make_tensor(loaded_->file, stored);
-    loaded_->weights.push_back(
-        {{stored.name, role, own.sizes().vec(), own.scalar_type(), Fill::normal, 1.0}, own});
+    TensorSpec spec{stored.name, Role::buffer, own.sizes().vec(), own.scalar_type()};
+    spec.persistent = persistent;
+    loaded_->weights.push_back({std::move(spec), own});
     return it->second;
   }
 
@@ -407,7 +410,7 @@ class Loader {
           }
           // A tensor that forward writes to needs one copy per model, also when no checkpoint has
           // it.
-          add_weight(*stored, Role::buffer);
+          add_weight(*stored, /*persistent=*/false);
           it = weight_of_.find(spec.target);
         }
         Weight& weight = loaded_->weights[it->second];

@@ -144,5 +144,34 @@ class Columns(Train):
         self.assertEqual(numpy.load(self.path("run/oof.npz"))["prediction"].shape, (1, 90, 1))
 
 
+class OtherDtypes(Train):
+    def test_a_float64_column_of_a_float32_network(self):
+        """Time stamps, of which the network reads what float32 cannot hold."""
+
+        class Clock(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.l = torch.nn.Linear(1, 1)
+
+            def forward(self, t):
+                return self.l(torch.fmod(t, 1.0).float())
+
+        t = 1.7e9 + torch.rand(64, 1, dtype=torch.float64) * 1000
+        y = (3 * torch.fmod(t, 1.0) + 1).float()
+        net = Clock()
+        digits.export(net, self.path("net.pt2"), t[:8])
+        numpy.savez(self.path("data.npz"), t=t.numpy(), y=y.numpy())
+        self.train("-n", "2", "--target", "y", "--lr", "0.1", "--epochs", "100", "--batch", "64")
+        self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("p.npz"), "--reduce",
+                       "none")
+        predicted = numpy.load(self.path("p.npz"))["prediction"]
+        for i in range(2):
+            net.load_state_dict(load_file(self.path(f"run/best/model-{i:04d}.safetensors")))
+            with torch.no_grad():
+                own = net(t)
+            numpy.testing.assert_allclose(predicted[i], own.numpy(), rtol=1e-5, atol=1e-5)
+            self.assertLess(float(((own - y) ** 2).mean()), 0.3)  # of all that it can learn; 0.75 without the fraction
+
+
 if __name__ == "__main__":
     unittest.main()
