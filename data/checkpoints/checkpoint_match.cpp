@@ -49,10 +49,17 @@ bool wrapper_at(const std::string& name, size_t at) {
 
 /// Whether a correct checkpoint may lack a buffer: the counter that old files do not have, and
 /// buffers that are not persistent, which TorchScript does not mark. Running statistics are always
-/// saved: without them a model would use another one's.
-bool may_be_missing(const TensorSpec& spec) {
-  return spec.role == Role::buffer && !spec.name.ends_with("running_mean") &&
-         !spec.name.ends_with("running_var");
+/// saved: without them a model would use another one's. So is, by its sizes, a buffer that another
+/// name of the file may mean.
+bool may_be_missing(const TensorSpec& spec, const std::vector<const StoredTensor*>& unused) {
+  if (spec.role != Role::buffer) return false;
+  if (spec.name.ends_with("num_batches_tracked")) return true;
+  return !spec.persistent && !spec.name.ends_with("running_mean") &&
+         !spec.name.ends_with("running_var") &&
+         std::ranges::none_of(unused, [&](const StoredTensor* other) {
+           return !spec.sizes.empty() &&
+                  at::IntArrayRef(other->sizes) == at::IntArrayRef(spec.sizes);
+         });
 }
 
 /// The prefix of names that only the file has, and the one that only the network has.
@@ -186,7 +193,7 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
 
   CheckpointMatch match;
   match.tensors.assign(wanted.specs().size(), kAbsent);
-  std::vector<std::string> unused;
+  std::vector<const StoredTensor*> left;
   std::set<std::string> names;
   bool wrapped = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -195,7 +202,7 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
     const int64_t weight =
         ours ? wanted.find(prefix.network + unwrapped(name, prefix.file.size())) : -1;
     if (weight < 0) {
-      unused.push_back(name);
+      left.push_back(&tensors[i]);
       continue;
     }
     const auto k = static_cast<size_t>(weight);
@@ -213,10 +220,11 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
     if (slot == kAbsent) slot = i;
   }
 
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, unused;
+  for (const StoredTensor* tensor : left) unused.push_back(tensor->name);
   for (size_t k = 0; k < match.tensors.size(); ++k)
     if (match.tensors[k] == kAbsent &&
-        !(may_be_missing(wanted.specs()[k]) && k < wanted.network().initial.size()))
+        !(may_be_missing(wanted.specs()[k], left) && k < wanted.network().initial.size()))
       missing.push_back(wanted.specs()[k].name);
   if (!missing.empty())
     fail(
@@ -224,6 +232,11 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
         "architecture",
         path, listing(missing), unused.empty() ? "" : fmt::format(" (but {})", listing(unused)),
         wanted.specs().size());
+  if (names.empty())
+    fail(
+        "[{}] tensors: got none that the network has, expected its {} weights; try an export that "
+        "was not frozen",
+        path, wanted.specs().size());
 
   if (!found.empty()) describe_prefix(found, file, &match.notes);
   if (wrapped) match.notes.push_back("wrappers such as '_orig_mod.' dropped inside names");

@@ -90,6 +90,44 @@ class FuseWeights(CommandLine):
         self.assertEqual(report["weights"]["checkpoints"], 3)
         self.assertIn("3 checkpoints of", text)
 
+    def test_checkpoints_that_a_frozen_network_cannot_use(self):
+        self.prepare()
+        torch.jit.freeze(torch.jit.load(self.path("net.ts")).eval()).save(self.path("net.ts"))
+        for i, net in enumerate(self.models):
+            torch.save(net.state_dict(), self.path(f"w{i}.pt"))
+        refused = self.workbench("fuse", self.path("net.ts"), "--weights", self.path("w*.pt"), "--input", "x=4x7",
+                                 "--no-store", expect=2).stderr
+        self.assertRegex(refused, r"\[.*w0.pt\] tensors: got none that the network has, expected its 0 weights; "
+                                  "try an export that was not frozen")
+        said = self.workbench("fuse", self.path("net.ts"), "-n", "3", "--input", "x=4x7", "--no-store").stdout
+        self.assertIn("no weights that models could differ in", said)
+
+    def test_saved_buffers_of_other_names_are_not_taken_from_the_network(self):
+        class Normalised(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.l = nn.Linear(7, 5)
+                self.register_buffer("mean", torch.zeros(7))
+                self.register_buffer("std", torch.ones(7))
+
+            def forward(self, x):
+                return self.l((x - self.mean) / self.std.abs().add(1))
+
+        self.prepare(Normalised)
+        torch.export.save(torch.export.export(self.models[0], (self.x[0],)), self.path("net.pt2"))
+        for i, net in enumerate(self.models):
+            state = {k.replace("mean", "mu").replace("std", "sigma"): v for k, v in net.state_dict().items()}
+            torch.save(state, self.path(f"w{i}.pt"))
+        for net in ("net.pt2", "net.ts"):
+            refused = self.workbench("fuse", self.path(net), "--weights", self.path("w*.pt"), "--input", "x=4x7",
+                                     "--no-store", expect=2).stderr
+            self.assertRegex(refused, r"tensors: got none for mean, std \(but mu, sigma\), expected all 4")
+        for i, net in enumerate(self.models):
+            torch.save({k: v for k, v in net.state_dict().items() if k != "std"}, self.path(f"w{i}.pt"))
+        self.assertIn("got none for std", self.workbench(
+            "fuse", self.path("net.pt2"), "--weights", self.path("w*.pt"), "--input", "x=4x7", "--no-store",
+            expect=2).stderr)
+
     def test_reduce(self):
         self.prepare(n=5)
         for i, net in enumerate(self.models):
