@@ -166,7 +166,7 @@ class OtherDtypes(Train):
                        "none")
         predicted = numpy.load(self.path("p.npz"))["prediction"]
         for i in range(2):
-            net.load_state_dict(load_file(self.path(f"run/best/model-{i:04d}.safetensors")))
+            net.load_state_dict(load_file(self.path(f"run/last/model-{i:04d}.safetensors")))
             with torch.no_grad():
                 own = net(t)
             numpy.testing.assert_allclose(predicted[i], own.numpy(), rtol=1e-5, atol=1e-5)
