@@ -16,7 +16,10 @@ class Reference : public Command {
   void declare(CLI::App& app) override {
     app.require_subcommand(1);
     set_ = app.add_subcommand("set", "name a stored sweep; a name that is taken moves");
-    set_->add_option("NAME", name_, "the reference's name")->required();
+    set_->add_option("NAME", name_,
+                     "the reference's name, which no other sweep may have: where a sweep is named, "
+                     "a reference comes before a sweep of that name")
+        ->required();
     set_->add_option("SWEEP", sweep_, "a number, a name, or last")->required();
     list_ = app.add_subcommand("list", "all references");
     delete_ = app.add_subcommand("delete", "forget a name; the sweep stays");
@@ -31,17 +34,18 @@ class Reference : public Command {
       Store reader = Store::read(path);
       const int64_t id = find_stored(reader, sweep_, path);
       Store::create(path).set_reference(name_, id);
-      print_plain(fmt::format("{} is sweep {}\n", name_, id));
+      print_plain(fmt::format("{} is sweep {}\n", printable(name_), id));
     } else if (delete_->parsed()) {
       Store::read(path);  // throws if there is no store, instead of creating one
       if (!Store::create(path).remove_reference(name_))
         fail("[{}] reference: got no such name in {}, expected one; try workbench reference list",
              printable(name_), printable(path));
-      print_plain(fmt::format("{} is no reference any more\n", name_));
+      print_plain(fmt::format("{} is no reference any more\n", printable(name_)));
     } else {
       Table table({"reference", "sweep", "", "set"}, {false, true, false, false});
       for (const ReferenceRow& row : Store::read(path).references())
-        table.add({row.name, std::to_string(row.sweep), row.sweep_name, row.date});
+        table.add(
+            {printable(row.name), std::to_string(row.sweep), printable(row.sweep_name), row.date});
       print_plain(table.text());
     }
     return 0;

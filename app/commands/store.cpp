@@ -21,7 +21,8 @@ class StoreCommand : public Command {
     import_ = app.add_subcommand("import", "add the sweeps of another store");
     import_->add_option("FILE", file_, "a .db file")->required();
     delete_ = app.add_subcommand("delete", "delete a sweep, its results and its references");
-    delete_->add_option("SWEEP", sweep_, "a number, a name, or last")->required();
+    delete_->add_option("SWEEP", sweep_, "a number, a name that is no reference's, or last")
+        ->required();
     merge_ = app.add_subcommand(
         "merge",
         "write the sweep that was run in parts (--part), or on each machine (--each-machine)");
@@ -44,6 +45,12 @@ class StoreCommand : public Command {
       return 0;
     }
     Store reader = Store::read(path);
+    // A sweep may have the name too: then it is not clear which one is to go.
+    if (const auto named = reader.reference(sweep_); delete_->parsed() && named)
+      fail(
+          "[{}] sweep: got a reference's name, expected a sweep's number or name; try workbench "
+          "store delete {}",
+          printable(sweep_), *named);
     const int64_t id = find_stored(reader, sweep_, path);
     if (export_->parsed()) {
       reader.export_sweep(id, file_);

@@ -218,6 +218,12 @@ StoreFacts Store::facts() {
 void Store::set_reference(const std::string& name, int64_t sweep) {
   check_name("reference", name);
   connection_->write([&] {
+    Query other(*connection_, "SELECT max(id) FROM sweep WHERE name = ? AND id <> ?", name, sweep);
+    if (other.step() && !other.at(0).isNull())
+      fail(
+          "[{}] reference: got the name of sweep {}, expected one that no other sweep has; try "
+          "{}-good",
+          printable(name), other.integer(0), printable(name));
     Query(*connection_,
           "INSERT INTO reference(name, sweep, date) VALUES(?, ?, ?) ON CONFLICT(name) DO UPDATE "
           "SET sweep = excluded.sweep, date = excluded.date",

@@ -192,6 +192,7 @@ class Store {
   /// Imports the sweeps of another store that are missing here; returns their numbers here.
   std::vector<int64_t> import_sweeps(const std::string& path);
 
+  /// Moves a name that is taken. Throws Error where another sweep has that name.
   void set_reference(const std::string& name, int64_t sweep);
   bool remove_reference(const std::string& name);
   std::vector<ReferenceRow> references();

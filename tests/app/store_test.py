@@ -81,6 +81,10 @@ class Kept(Folder):
         self.assertIn("imported 1", self.run_well("store", "import", one, "--db", self.path("o.db")))
         self.assertEqual(rows(one, "SELECT median_ns FROM timing ORDER BY id"),
                          rows(self.path("o.db"), "SELECT median_ns FROM timing ORDER BY id"))
+        self.refused(2, r"^\[base\] sweep: got a reference's name, .*; try workbench store delete 1$",
+                     "store", "delete", "base", "--db", self.db)
+        self.assertEqual(self.run_well("reference", "set", "a\nb", "1", "--db", self.db), "a\\x0ab is sweep 1\n")
+        self.assertEqual(len(self.run_well("reference", "list", "--db", self.db).splitlines()), 3)
         self.run_well("reference", "delete", "base", "--db", self.db)
         self.refused(2, "base.* got no such name", "reference", "delete", "base", "--db", self.db)
         self.refused(2, "got no such number or name", "store", "delete", "none", "--db", self.db)

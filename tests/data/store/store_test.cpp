@@ -120,19 +120,29 @@ TEST_F(StoreTest, WordsForSweeps) {
   EXPECT_FALSE(store.find(""));
   store.set_reference("base", 1);
   store.set_reference("base", 2);
-  store.set_reference("a", 1);
+  EXPECT_NE(refused(2, [&] { store.set_reference("a", 1); }).find("got the name of sweep 3"),
+            std::string::npos);
+  EXPECT_NE(refused(2, [&] { store.set_reference("b", 1); }).find("got the name of sweep 2"),
+            std::string::npos);
+  EXPECT_EQ(store.references().size(), 1u);
+  store.set_reference("b", 2);  // its own name
+  EXPECT_TRUE(store.remove_reference("b"));
+  store.set_reference("d", 1);
+  store_sweep(store, "d", {1});
   EXPECT_EQ(store.find("base"), 2);
-  EXPECT_EQ(store.find("a"), 1);  // a reference was chosen, a label only happened
+  EXPECT_EQ(store.find("d"), 1);  // a reference was chosen, a label only happened
   EXPECT_EQ(store.references().size(), 2u);
   store.remove(1);
   EXPECT_EQ(store.references().size(), 1u);
+  EXPECT_EQ(store.find("d"), 4);
+  store.remove(4);
   EXPECT_EQ(store.find("a"), 3);
   EXPECT_TRUE(store.remove_reference("base"));
   EXPECT_FALSE(store.remove_reference("base"));
   EXPECT_FALSE(store.reference("base"));
   store.remove(3);
   store_sweep(store, "c", {1});
-  EXPECT_EQ(store.find("last"), 4);  // a number is never given twice
+  EXPECT_EQ(store.find("last"), 5);  // a number is never given twice
   for (const char* name : {"12", "last", "a/b", "x.json", ""})
     EXPECT_NE(refused(2, [&] { store.begin(stored_plan(name, {1})); }).find("name: got"),
               std::string::npos);
