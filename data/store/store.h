@@ -185,7 +185,7 @@ class Store {
 
   // ---- upkeep ----
 
-  /// Deletes a sweep, its results and its references.
+  /// Deletes a sweep, its results and its references. Throws Error if it is still running.
   void remove(int64_t sweep);
   /// Writes one sweep as a store of its own. The file must not exist.
   void export_sweep(int64_t sweep, const std::string& path);

@@ -76,8 +76,13 @@ void refuse_other_machine(int64_t sweep, const Json& before, const Json& now) {
 
 /// Throws unless this process may write results of `sweep`.
 void expect_mine(Connection& connection, int64_t sweep) {
-  Query owner(connection, "SELECT owner FROM sweep WHERE id = ? AND state = 'running'", sweep);
-  if (!owner.step() || owner.text(0) != this_process())
+  Query owner(connection, "SELECT coalesce(owner, ''), state FROM sweep WHERE id = ?", sweep);
+  if (!owner.step())
+    throw Error(fmt::format("[sweep {}] store: got a sweep that was deleted meanwhile, expected "
+                            "this process's; try to run it again",
+                            sweep),
+                1);
+  if (owner.text(1) != "running" || owner.text(0) != this_process())
     throw Error(fmt::format("[sweep {}] store: got a sweep that another process took over, "
                             "expected this process's; try workbench list sweeps",
                             sweep),
@@ -319,8 +324,14 @@ std::optional<int64_t> find_sweep(Connection& connection, const std::string& whi
 }
 
 void delete_sweep(Connection& connection, int64_t sweep) {
-  Query query(connection, "SELECT environment FROM sweep WHERE id = ?", sweep);
+  Query query(connection, "SELECT environment, state, coalesce(owner, '') FROM sweep WHERE id = ?",
+              sweep);
   if (!query.step()) return;
+  if (shown_state(query.text(1), query.text(2)) == "running")
+    fail(
+        "[sweep {}] delete: got one that another process still runs, expected one that has ended; "
+        "try when that has ended",
+        sweep);
   std::vector<int64_t> environments{query.integer(0)};
   Query machines(connection, "SELECT environment FROM machine WHERE sweep = ?", sweep);
   while (machines.step()) environments.push_back(machines.integer(0));

@@ -26,6 +26,7 @@ void finish_sweep(Connection& connection, int64_t sweep, const std::string& stat
 
 std::vector<SweepRow> list_sweeps(Connection& connection, int64_t limit, int64_t offset);
 std::optional<int64_t> find_sweep(Connection& connection, const std::string& which);
+/// Throws Error for one whose process still runs.
 void delete_sweep(Connection& connection, int64_t sweep);
 
 }  // namespace wide

@@ -163,6 +163,19 @@ TEST_F(StoreTest, DeletingLeavesNothing) {
   EXPECT_EQ(rows.out, "0\n0\n0\n0\n0\n0\n");
 }
 
+TEST_F(StoreTest, ARunningSweepIsNotDeletedAndADeletedOneSaysSo) {
+  Store store = Store::create(path_);
+  const int64_t id = store.begin(stored_plan("a", {1, 2}));
+  EXPECT_NE(refused(2, [&] { store.remove(id); }).find("delete: got one that another process"),
+            std::string::npos);
+  store.add_case(id, 0, stored_case(1, 3));
+  ASSERT_EQ(shell("sqlite3 " + path_ + " \"DELETE FROM sweep\"").exit_code, 0);
+  for (const auto& write : std::vector<std::function<void()>>{
+           [&] { store.begin_case(id, 1); }, [&] { store.add_case(id, 1, stored_case(2, 4)); },
+           [&] { store.finish(id, "complete", {}); }})
+    EXPECT_NE(refused(1, write).find("got a sweep that was deleted meanwhile"), std::string::npos);
+}
+
 TEST_F(StoreTest, SweepsOverSeveralMachines) {
   Store store = Store::create(path_);
   const StoredCases plan = stored_plan("a", {1, 2});
