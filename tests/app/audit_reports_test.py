@@ -314,7 +314,7 @@ def narrow_interval(report):
 
 def not_widened(report):
     t = trial(report)
-    best = samples.best(report["cases"][0]["baselines"])
+    best = samples.best(report["cases"][0]["baselines"], t)
     factor = samples.widening(*map(samples.np.asarray, (best["samples_ns"], t["samples_ns"])))
     s = t["speedup"]["vs_best_baseline"]
     s["ci95"] = [s["value"] * (end / s["value"])**(1 / factor) for end in s["ci95"]]

@@ -10,12 +10,21 @@
 #include "data/reports/apart.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/measure/statistics.h"
 
 namespace wide {
 namespace {
 
 constexpr const char* kStatuses[] = {"ok",      "incorrect", "unsupported", "oom",    "timeout",
                                      "crashed", "cancelled", "interrupted", "skipped"};
+
+/// Its median over the rounds in which the candidate was timed too: the ratios are of those.
+double median_beside(const Timing& baseline, const Timing& candidate) {
+  const auto common = static_cast<std::ptrdiff_t>(
+      std::min(baseline.samples_ns.size(), candidate.samples_ns.size()));
+  if (common == 0) return baseline.median_ns;
+  return median({baseline.samples_ns.begin(), baseline.samples_ns.begin() + common});
+}
 
 }  // namespace
 
@@ -57,11 +66,10 @@ Ending ending_of(const std::string& status) {
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed) {
   WIDE_ASSERT(!baselines.empty());
   Speedup result;
-  const Timing* best = &baselines.front();
-  for (const Timing& b : baselines) {
+  for (const Timing& b : baselines)
     if (b.name == "loop") result.vs_loop = speedup(b, candidate, seed);
-    if (b.median_ns < best->median_ns) best = &b;
-  }
+  const auto best = std::ranges::min_element(
+      baselines, {}, [&](const Timing& b) { return median_beside(b, candidate); });
   result.vs_best = speedup(*best, candidate, seed);
   result.best_baseline = best->name;
   return result;

@@ -188,7 +188,8 @@ std::string verdict_of(const FuseResult& result);
 /// Crossover and best N of a fusion's results along N.
 AlongN along_n(const std::vector<FuseResult>& curve);
 
-/// The index of the best baseline (smallest median), and the speedup of a candidate.
+/// The speedups of a candidate. The best baseline has the smallest median over the rounds in which
+/// the candidate was timed too, as the ratios are of those rounds.
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);
 
 /// "3 of 12 cases are disturbed: ...", with advice; "" if none are.

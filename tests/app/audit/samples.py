@@ -126,6 +126,10 @@ def verdict(value, low, high):
     return "UNCLEAR"
 
 
-def best(baselines):
-    """The baseline with the smallest median, recomputed; the first of equals."""
-    return min(baselines, key=lambda t: summary(t["samples_ns"])["median_ns"])
+def best(baselines, candidate):
+    """The baseline with the smallest median over the rounds it has in common with the candidate, recomputed;
+    the first of equals."""
+    def median(t):
+        common = t["samples_ns"][:len(candidate["samples_ns"])]
+        return float(np.median(common)) if common else t["median_ns"]
+    return min(baselines, key=median)

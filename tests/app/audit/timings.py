@@ -197,6 +197,6 @@ def audit_correctness(ledger, path, c):
 def speedups(baselines, candidate, seed):
     """{"vs_loop": interval or None, "vs_best": interval, "name": of the best baseline}."""
     loop = next((b for b in baselines if b["name"] == "loop"), None)
-    best = samples.best(baselines)
+    best = samples.best(baselines, candidate)
     return {"vs_loop": loop and samples.interval(loop["samples_ns"], candidate["samples_ns"], seed),
             "vs_best": samples.interval(best["samples_ns"], candidate["samples_ns"], seed), "name": best["name"]}

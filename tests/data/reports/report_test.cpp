@@ -52,6 +52,17 @@ TEST(Report, SpeedupIsOverTheLoopAndTheBest) {
   EXPECT_NEAR(c.trials[0].speedup->vs_best.value, 2, 0.05);
 }
 
+TEST(Report, TheBestBaselineIsTheFastestWhileTheCandidateWasTimed) {
+  // In rounds without the candidate the machine was faster, and only one baseline was still timed.
+  Timing early = timing("early", "baseline", 80), late = timing("late", "baseline", 100);
+  for (int i = 0; i < 60; ++i) late.samples_ns.push_back(40);
+  summarise(late);
+  ASSERT_LT(late.median_ns, early.median_ns);
+  const Speedup found = speedup_of({late, early}, timing("einsum", "candidate", 40), 0);
+  EXPECT_EQ(found.best_baseline, "early");
+  EXPECT_NEAR(found.vs_best.value, 2, 0.05);
+}
+
 TEST(Report, CrossoverIsTheSmallestNFromWhichAllAreFaster) {
   const auto crossover = [](std::vector<Case> cases) { return crossovers(cases).at(0).n; };
   EXPECT_EQ(crossover({make_case(4, "SLOWER"), make_case(8, "FASTER"), make_case(16, "FASTER")}),
