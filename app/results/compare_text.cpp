@@ -12,10 +12,6 @@ namespace {
 
 std::string or_none(const std::string& text) { return text.empty() ? "none" : printable(text); }
 
-std::string n_text(const std::optional<int64_t>& n) {
-  return n ? fmt::format("N={}", *n) : "never";
-}
-
 std::string trials_text(const Comparison& comparison, size_t shown) {
   std::string out = verdicts_text(comparison) + "\n";
   Table table({"trial", "before", "after", "speed against the baselines", ""},
@@ -49,6 +45,14 @@ std::string verdicts_text(const Comparison& comparison) {
                      100 * comparison.noise);
 }
 
+std::string crossover_text(const CrossoverChange& change) {
+  const auto n_text = [](const std::optional<int64_t>& n) {
+    return n ? fmt::format("N={}", *n) : std::string("never");
+  };
+  return fmt::format("{}: faster from {}, was {}", printable(change.text()), n_text(change.after),
+                     n_text(change.before));
+}
+
 std::string comparison_text(const Comparison& comparison, size_t shown) {
   std::string out =
       fmt::format("{} against {}\n", or_none(comparison.after), or_none(comparison.before));
@@ -70,11 +74,7 @@ std::string comparison_text(const Comparison& comparison, size_t shown) {
     return fmt::format("{}: {} to {}", printable(s.key.text()), or_none(s.before),
                        or_none(s.after));
   });
-  list("crossovers that changed", comparison.crossovers, [](const CrossoverChange& c) {
-    return fmt::format("{}/{} {}: faster from {}, was {}", printable(c.where.target),
-                       printable(c.where.strategy), printable(c.where.shape), n_text(c.after),
-                       n_text(c.before));
-  });
+  list("crossovers that changed", comparison.crossovers, crossover_text);
   list("environments differ in", comparison.environment, [](const Difference& d) {
     return fmt::format("{}: {}, was {}", printable(d.what), or_none(d.after), or_none(d.before));
   });

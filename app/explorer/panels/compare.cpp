@@ -258,13 +258,8 @@ class ComparePanel : public Panel {
           fmt::format("environments differ in {}: {}, was {}", d.what,
                       d.after.empty() ? "none" : d.after, d.before.empty() ? "none" : d.before),
           room, true);
-    const auto n_text = [](const std::optional<int64_t>& n) {
-      return n ? fmt::format("N={}", *n) : std::string("never");
-    };
-    for (const CrossoverChange& x : c.crossovers)
-      ui.fitted(fmt::format("{}/{} {}: faster from {}, was {}", x.where.target, x.where.strategy,
-                            x.where.shape, n_text(x.after), n_text(x.before)),
-                room, true);
+    for (const CrossoverChange& change : c.crossovers)
+      ui.fitted(crossover_text(change), room, true);
   }
 
   void plot(Explorer& explorer, Ui& ui) {

@@ -135,13 +135,9 @@ const Environment& environment_of(const SweepReport& report, const Case& c) {
   return report.environment;
 }
 
-std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
+std::vector<VerdictCurve> verdict_curves(const std::vector<Case>& cases) {
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string,
                          std::string, std::string, std::string>;
-  struct VerdictAt {
-    int64_t n;
-    bool faster;
-  };
   const Apart apart(cases);
   std::map<Key, std::vector<VerdictAt>> curves;
   std::vector<Key> order;
@@ -154,14 +150,29 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
       if (t.status != Status::unsupported)
         points.push_back({c.n, t.status == Status::ok && t.verdict == "FASTER"});
     }
-  std::vector<Crossover> found;
+  std::vector<VerdictCurve> found;
   for (const Key& key : order) {
-    auto& points = curves[key];
-    std::ranges::sort(points, {}, &VerdictAt::n);
-    Crossover c;
-    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy, c.machine) = key;
-    for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;
-    found.push_back(std::move(c));
+    VerdictCurve& curve = found.emplace_back();
+    Crossover& of = curve.of;
+    std::tie(of.target, of.shape, of.dtype, of.device, of.mode, of.phase, of.strategy, of.machine) =
+        key;
+    curve.points = std::move(curves[key]);
+    std::ranges::sort(curve.points, {}, &VerdictAt::n);
+  }
+  return found;
+}
+
+std::optional<int64_t> crossover_of(const std::vector<VerdictAt>& points) {
+  std::optional<int64_t> n;
+  for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) n = it->n;
+  return n;
+}
+
+std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
+  std::vector<Crossover> found;
+  for (const VerdictCurve& curve : verdict_curves(cases)) {
+    found.push_back(curve.of);
+    found.back().n = crossover_of(curve.points);
   }
   return found;
 }

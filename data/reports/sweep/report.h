@@ -179,7 +179,22 @@ struct SweepReport {
 /// The environment of the machine that a case was measured on.
 const Environment& environment_of(const SweepReport& report, const Case& c);
 
-/// Crossovers over all cases that differ in N only, per strategy and what `Apart` tells apart.
+/// Whether a strategy was right and FASTER at an N where it applies.
+struct VerdictAt {
+  int64_t n = 0;
+  bool faster = false;
+};
+
+/// One strategy over all cases that differ in N only; `of.n` is unused.
+struct VerdictCurve {
+  Crossover of;
+  std::vector<VerdictAt> points;  // by N
+};
+
+/// A curve per strategy and what `Apart` tells apart.
+std::vector<VerdictCurve> verdict_curves(const std::vector<Case>& cases);
+std::optional<int64_t> crossover_of(const std::vector<VerdictAt>& points);
+/// The crossovers of all curves.
 std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 
 /// Verdict of a fusion's wide program over the best baseline; "" if there is no speedup.

@@ -297,7 +297,8 @@ TEST(Compare, StatusesCrossoversAndMissingTrialsAreListed) {
   EXPECT_EQ(c.statuses[0].key.text(), "target0/grouped n=4 B8");
   EXPECT_EQ(c.statuses[0].before + " " + c.statuses[0].after, "ok incorrect");
   EXPECT_EQ(c.statuses[1].before + " " + c.statuses[1].after, "ok ");
-  ASSERT_EQ(c.crossovers.size(), 3u);  // grouped 4 to 8, fused 4 to never, per_model 4 to 8
+  ASSERT_EQ(c.crossovers.size(), 2u);  // grouped 4 to 8, fused 4 to never; per_model lacks a 4
+  EXPECT_EQ(c.crossovers[0].text(), "target0/grouped B8");
   EXPECT_EQ(c.crossovers[0].where.strategy, "grouped");
   EXPECT_EQ(c.crossovers[0].before, 4);
   EXPECT_EQ(c.crossovers[0].after, 8);
@@ -309,6 +310,33 @@ TEST(Compare, StatusesCrossoversAndMissingTrialsAreListed) {
   EXPECT_EQ(j["trials"].size(), 8u);
   EXPECT_TRUE(j["statuses"][1]["after"].is_null());
   EXPECT_EQ(j["crossovers"][0]["after"], 8);
+}
+
+TEST(Compare, CrossoversAreFoundOverTheNsOfBothAndSayWhereTheyAre) {
+  Simulation machine(8);
+  machine.targets = 1;
+  SweepReport before = machine.sweep(), after = before;
+  for (SweepReport* report : {&before, &after})
+    for (Case& c : report->cases) {
+      c.mode = "eager";
+      c.phase = "backward";
+      c.dtype = "f64";
+      for (Trial& t : c.trials) t.verdict = "FASTER";
+    }
+  after.cases.erase(after.cases.begin(), after.cases.begin() + 2);  // at 16 and 32 alone
+  EXPECT_TRUE(compare_sweeps(before, after).crossovers.empty());
+  EXPECT_TRUE(compare_sweeps(after, before).crossovers.empty());
+  before.cases[2].trials[0].verdict = "SLOWER";
+  before.cases[3].trials[1].verdict = "SLOWER";
+  const Comparison c = compare_sweeps(before, after);
+  ASSERT_EQ(c.crossovers.size(), 2u);
+  EXPECT_EQ(c.crossovers[0].before, 32);
+  EXPECT_EQ(c.crossovers[0].after, 16);
+  EXPECT_EQ(c.crossovers[1].before, std::nullopt);
+  EXPECT_EQ(c.crossovers[1].after, 16);
+  EXPECT_TRUE(c.crossovers[0].text().ends_with(" B8 eager backward f64")) << c.crossovers[0].text();
+  after.cases.clear();
+  EXPECT_TRUE(compare_sweeps(before, after).crossovers.empty());
 }
 
 TEST(Compare, NothingInCommonOrBrokenTimesAreUnclear) {

@@ -26,6 +26,17 @@ std::string verdict_of_change(const Interval& i) {
   return i.high < 1 ? "SLOWER" : "UNCLEAR";
 }
 
+/// The shape, and what is not the default.
+template <class Where>
+std::string unusual_text(const Where& w) {
+  std::string out;
+  for (const std::string& part :
+       {w.shape, w.mode == "default" ? "" : w.mode, w.phase == "forward" ? "" : w.phase,
+        w.dtype == "f32" ? "" : w.dtype, w.device == "cpu" ? "" : w.device})
+    if (!part.empty()) out += " " + part;
+  return w.machine.empty() ? out : out + " on " + w.machine;
+}
+
 TrialKey key_of(const Case& c, const Trial& t) {
   return {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, t.strategy, c.n};
 }
@@ -145,21 +156,38 @@ std::map<std::string, std::vector<Case>> cases_by_hardware(const SweepReport& re
   return all;
 }
 
+/// Those at an N that `other` has too.
+std::vector<VerdictAt> points_beside(const std::vector<VerdictAt>& points,
+                                     const std::vector<VerdictAt>& other) {
+  std::vector<VerdictAt> common;
+  std::ranges::copy_if(points, std::back_inserter(common), [&](const VerdictAt& point) {
+    return std::ranges::binary_search(other, point.n, {}, &VerdictAt::n);
+  });
+  return common;
+}
+
 std::vector<CrossoverChange> crossovers_of(const SweepReport& before, const SweepReport& after) {
   const auto key = [](const Crossover& c) {
     return std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy);
   };
   std::vector<CrossoverChange> out;
-  const auto old_cases = cases_by_hardware(before);
-  for (const auto& [hardware, cases] : cases_by_hardware(after)) {
+  const auto old_cases = cases_by_hardware(before), new_cases = cases_by_hardware(after);
+  const bool several = old_cases.size() > 1 || new_cases.size() > 1;
+  for (const auto& [hardware, cases] : new_cases) {
     const auto there = old_cases.find(hardware);
     if (there == old_cases.end()) continue;
-    const std::vector<Crossover> old = crossovers(there->second);
-    for (const Crossover& now : crossovers(cases))
-      for (const Crossover& then : old)
-        if (key(now) == key(then) &&
-            (now.machine.empty() || then.machine.empty() || now.machine == then.machine)) {
-          if (now.n != then.n) out.push_back({now, then.n, now.n});
+    const std::vector<VerdictCurve> old = verdict_curves(there->second);
+    for (const VerdictCurve& now : verdict_curves(cases))
+      for (const VerdictCurve& then : old)
+        if (const Crossover& to = now.of, &from = then.of;
+            key(to) == key(from) &&
+            (to.machine.empty() || from.machine.empty() || to.machine == from.machine)) {
+          const auto was = crossover_of(points_beside(then.points, now.points)),
+                     is = crossover_of(points_beside(now.points, then.points));
+          if (was == is) break;
+          CrossoverChange& change = out.emplace_back(CrossoverChange{to, was, is});
+          if (to.machine.empty()) change.where.machine = from.machine;
+          if (several && change.where.machine.empty()) change.where.machine = hardware;
           break;
         }
   }
@@ -232,12 +260,11 @@ Work work_of(const SweepReport& old_report, const SweepReport& new_report,
 }  // namespace
 
 std::string TrialKey::text() const {
-  std::string out = fmt::format("{}/{} n={}", target, strategy, n);
-  for (const std::string& part :
-       {shape, mode == "default" ? "" : mode, phase == "forward" ? "" : phase,
-        dtype == "f32" ? "" : dtype, device == "cpu" ? "" : device})
-    if (!part.empty()) out += " " + part;
-  return machine.empty() ? out : out + " on " + machine;
+  return fmt::format("{}/{} n={}", target, strategy, n) + unusual_text(*this);
+}
+
+std::string CrossoverChange::text() const {
+  return fmt::format("{}/{}", where.target, where.strategy) + unusual_text(where);
 }
 
 Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
@@ -331,16 +358,15 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
     item["after"] = known(s.after);
     j["statuses"].push_back(std::move(item));
   }
-  for (const CrossoverChange& c : comparison.crossovers)
-    j["crossovers"].push_back({{"target", c.where.target},
-                               {"shape", c.where.shape},
-                               {"dtype", c.where.dtype},
-                               {"device", c.where.device},
-                               {"mode", c.where.mode},
-                               {"phase", c.where.phase},
-                               {"strategy", c.where.strategy},
-                               {"before", number(c.before)},
-                               {"after", number(c.after)}});
+  for (const CrossoverChange& c : comparison.crossovers) {
+    Json item{{"target", c.where.target},    {"shape", c.where.shape}, {"dtype", c.where.dtype},
+              {"device", c.where.device},    {"mode", c.where.mode},   {"phase", c.where.phase},
+              {"strategy", c.where.strategy}};
+    if (!c.where.machine.empty()) item["machine"] = c.where.machine;
+    item["before"] = number(c.before);
+    item["after"] = number(c.after);
+    j["crossovers"].push_back(std::move(item));
+  }
   return j;
 }
 

@@ -50,9 +50,12 @@ struct StatusChange {
   std::string before, after;  // status; "" if the sweep has no such trial
 };
 
+/// Over the Ns that both sweeps measured.
 struct CrossoverChange {
   Crossover where;  // n unused
   std::optional<int64_t> before, after;
+  /// "conv2d/grouped B8 C64 backward".
+  std::string text() const;
 };
 
 struct Difference {
