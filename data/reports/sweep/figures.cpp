@@ -1,6 +1,7 @@
 #include "data/reports/sweep/figures.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -117,10 +118,10 @@ CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options)
 }
 
 /// "4, 8 and 16".
-std::string ns_text(const std::vector<int64_t>& ns) {
+std::string ns_text(const std::set<int64_t>& ns) {
   std::string text;
-  for (size_t i = 0; i < ns.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == ns.size() ? " and " : ", ") + std::to_string(ns[i]);
+  for (const int64_t n : ns)
+    text += (n == *ns.begin() ? "" : n == *ns.rbegin() ? " and " : ", ") + std::to_string(n);
   return text;
 }
 
@@ -131,10 +132,11 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::str
   struct Note {
     std::string name, reason;
     Status status;
-    std::vector<int64_t> ns;
+    std::set<int64_t> ns;
   };
   std::vector<Note> notes;
-  std::vector<int64_t> disturbed;
+  std::set<int64_t> disturbed;
+  std::set<std::string> modes, disturbed_modes;
   double least = 1, most = 0;
   for (const Case& c : cases) {
     const auto add = [&](const std::string& what, Status status, const std::string& reason) {
@@ -144,12 +146,14 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::str
         return other.name == name && other.reason == reason && other.status == status;
       });
       if (note == notes.end()) note = notes.insert(note, Note{name, reason, status, {}});
-      note->ns.push_back(place_of(c, axis));
+      note->ns.insert(place_of(c, axis));
     };
     for (const Trial& t : c.trials) add(t.strategy, t.status, t.reason);
     for (const MissingBaseline& m : c.missing) add("baseline " + m.name, m.status, m.reason);
+    modes.insert(c.mode);
     if (!c.disturbed) continue;
-    disturbed.push_back(place_of(c, axis));
+    disturbed.insert(place_of(c, axis));
+    disturbed_modes.insert(c.mode);
     least = std::min(least, c.other_load);
     most = std::max(most, c.other_load);
   }
@@ -163,9 +167,12 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::str
   if (!disturbed.empty()) {
     const std::string low = fmt::format("{:.0f}", 100 * least),
                       high = fmt::format("{:.0f}", 100 * most);
+    const std::string of = disturbed_modes.size() < modes.size()
+                               ? fmt::format(" of {}", fmt::join(disturbed_modes, " and "))
+                               : "";
     lines.push_back(fmt::format(
-        "times at {}={} are not to be trusted: other programs took {} % of the cores meanwhile",
-        name, ns_text(disturbed), low == high ? low : low + " to " + high));
+        "times{} at {}={} are not to be trusted: other programs took {} % of the cores meanwhile",
+        of, name, ns_text(disturbed), low == high ? low : low + " to " + high));
   }
   return lines;
 }

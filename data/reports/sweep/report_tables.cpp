@@ -1,6 +1,7 @@
 #include "data/reports/sweep/report_tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -52,6 +53,26 @@ constexpr Trait kTraits[] = {{"device", &Case::device},
 bool shared(const Trait& trait, const std::vector<Case>& cases) {
   return std::all_of(cases.begin(), cases.end(),
                      [&](const Case& c) { return c.*trait.value == cases.front().*trait.value; });
+}
+
+/// The values that cases have, each once, in the order in which they come.
+std::vector<std::string> trait_values(const Trait& trait, const std::vector<Case>& cases) {
+  std::vector<std::string> values;
+  for (const Case& c : cases)
+    if (std::ranges::find(values, c.*trait.value) == values.end()) values.push_back(c.*trait.value);
+  return values;
+}
+
+/// "eager, default · backward": of each property that not all its values are in `some` cases.
+std::string only_text(const std::vector<Case>& some, const std::vector<Case>& all) {
+  std::string out;
+  for (const Trait& trait : kTraits) {
+    if (trait.value == &Case::machine) continue;
+    const std::vector<std::string> values = trait_values(trait, some);
+    if (values.size() < trait_values(trait, all).size())
+      out += (out.empty() ? "" : " · ") + fmt::format("{}", fmt::join(values, ", "));
+  }
+  return out;
 }
 
 void flatten(const nlohmann::ordered_json& json, const std::string& name, ReportTable* table) {
@@ -213,22 +234,38 @@ ReportTable crossover_table(const std::vector<Case>& cases) {
 }
 
 ReportTable reason_table(const std::vector<Case>& cases) {
-  ReportTable table({"strategy", "status", "N", "reason"});
-  const auto add = [&](const std::string& who, const std::string& what, int64_t n,
-                       const std::string& why) {
-    auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& r) {
-      return r[0].text == who && r[1].text == what && r[3].text == why;
-    });
-    if (row == table.rows.end())
-      table.rows.push_back({who, what, number(n), why});
-    else
-      (*row)[2] = {(*row)[2].text + fmt::format(", {}", n), (*row)[2].value};
+  struct Row {
+    std::string who, what, why;
+    std::vector<Case> where = {};  // without their results
   };
+  std::vector<Row> rows;
+  std::vector<Case> all;
   for (const Case& c : cases) {
+    Case& bare = all.emplace_back();
+    for (const Trait& trait : kTraits) bare.*trait.value = c.*trait.value;
+    bare.n = c.n;
+    const auto add = [&](const std::string& who, const std::string& what, const std::string& why) {
+      auto row = std::ranges::find_if(
+          rows, [&](const Row& r) { return r.who == who && r.what == what && r.why == why; });
+      if (row == rows.end()) row = rows.insert(row, {who, what, why});
+      row->where.push_back(bare);
+    };
     for (const Trial& t : c.trials)
-      if (t.status != Status::ok) add(t.strategy, to_string(t.status), c.n, t.reason);
-    for (const std::string& note : c.notes) add("baselines", "note", c.n, note);
+      if (t.status != Status::ok) add(t.strategy, to_string(t.status), t.reason);
+    for (const std::string& note : c.notes) add("baselines", "note", note);
   }
+  ReportTable table({"strategy", "status", "N", "only", "reason"});
+  bool some = false;
+  for (const Row& row : rows) {
+    std::set<int64_t> ns;
+    for (const Case& c : row.where) ns.insert(c.n);
+    const std::string only = only_text(row.where, all);
+    some |= !only.empty();
+    table.rows.push_back({row.who, row.what,
+                          TableCell{fmt::format("{}", fmt::join(ns, ", ")), double(*ns.begin())},
+                          only, row.why});
+  }
+  if (!some) table.leave_out("only");
   return table;
 }
 

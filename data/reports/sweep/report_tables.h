@@ -46,7 +46,8 @@ ReportTable timing_table(const std::vector<Case>& cases);
 ReportTable summary_table(const SweepReport& report);
 /// From which N on a strategy is FASTER than the best baseline.
 ReportTable crossover_table(const std::vector<Case>& cases);
-/// Why trials of these cases are not ok, and notes on baselines: one row per reason.
+/// Why trials of these cases are not ok, and notes on baselines: one row per reason, with what of
+/// the cases (mode, phase, ...) it is limited to.
 ReportTable reason_table(const std::vector<Case>& cases);
 /// All machines on which cases were measured, the sweep's own first.
 std::vector<const Environment*> machines_of(const SweepReport& report);

@@ -127,10 +127,23 @@ def reasons(cases):
     for c in cases:
         said = [(t["strategy"], t["status"], t["reason"] or "") for t in c["trials"] if t["status"] != "ok"]
         for who in said + [("baselines", "note", note) for note in c["notes"]]:
-            places.setdefault(who, []).append(c["n"])
-    rows = [[_text(who), _text(what), (", ".join(map(str, ns)), float(ns[0])), _text(why)]
-            for (who, what, why), ns in places.items()]
-    return ["strategy", "status", "N", "reason"], rows
+            places.setdefault(who, []).append(c)
+    rows = []
+    for (who, what, why), where in places.items():
+        ns = sorted({c["n"] for c in where})
+        only = []  # of what differs within the table, where it does not hold for all values
+        for name in ("device", "dtype", "mode", "phase"):
+            values = list(dict.fromkeys(c[name] for c in where))
+            if len(values) < len({c[name] for c in cases}):
+                only.append(", ".join(values))
+        rows.append([_text(who), _text(what), (", ".join(map(str, ns)), float(ns[0])), _text(" · ".join(only)),
+                     _text(why)])
+    head = ["strategy", "status", "N", "only", "reason"]
+    if not any(row[3][0] for row in rows):
+        head.remove("only")
+        for row in rows:
+            del row[3]
+    return head, rows
 
 
 def disturbed_line(cases):

@@ -63,5 +63,23 @@ TEST(Figures, NotesSayWhichTimesAreNotToBeTrusted) {
                                       "% of the cores meanwhile"}));
 }
 
+TEST(Figures, NotesOfSeveralModesNameEachNOnce) {
+  std::vector<Case> cases;
+  for (const char* mode : {"default", "eager"})
+    for (const int64_t n : {8, 4}) {
+      cases.push_back(case_of(n, Status::unsupported, "no rule", 0.3));
+      cases.back().mode = mode;
+      cases.push_back(cases.back());
+    }
+  const std::string not_drawn = "at N=4 and 8 is not drawn: unsupported, no rule";
+  const std::string disturbed =
+      "at N=4 and 8 are not to be trusted: other programs took 30 % of the cores meanwhile";
+  EXPECT_EQ(notes(cases),
+            (std::vector<std::string>{"vmap · default " + not_drawn, "vmap · eager " + not_drawn,
+                                      "times " + disturbed}));
+  for (Case& c : cases) c.disturbed = c.mode == "eager";
+  EXPECT_EQ(notes(cases).back(), "times of eager " + disturbed);
+}
+
 }  // namespace
 }  // namespace wide::figures_test

@@ -157,6 +157,28 @@ TEST(Report, NotesOnBaselinesComeBackAndAreShown) {
   EXPECT_EQ(reason_table({c}).rows.at(0).at(3).text, c.notes[0]);
 }
 
+TEST(Report, ReasonsHaveEachNOnceAndSayWhereTheyHold) {
+  std::vector<Case> cases;
+  for (const char* mode : {"default", "eager"})
+    for (const char* phase : {"forward", "backward"})
+      for (const int64_t n : {3, 1}) {
+        Case& c = cases.emplace_back(make_case(n, "", Status::unsupported));
+        c.mode = mode;
+        c.phase = phase;
+        c.trials[0].reason = "no rule";
+        if (c.phase == "backward") c.notes = {"vmap has no gradient"};
+        if (c.phase == "backward" && c.mode == "eager" && n == 3) c.notes.push_back("once");
+      }
+  const ReportTable table = reason_table(cases);
+  EXPECT_EQ(table.csv(),
+            "strategy,status,N,only,reason\n"
+            "einsum,unsupported,\"1, 3\",,\"no rule\"\n"
+            "baselines,note,\"1, 3\",backward,\"vmap has no gradient\"\n"
+            "baselines,note,3,\"eager · backward\",once\n");
+  EXPECT_EQ(reason_table({cases[0], cases[1], cases[4]}).csv(),
+            "strategy,status,N,reason\neinsum,unsupported,\"1, 3\",\"no rule\"\n");
+}
+
 TEST(Report, WhatWasNotRunIsNoFailure) {
   SweepReport report;
   for (const Status status : {Status::ok, Status::skipped, Status::interrupted, Status::cancelled,
