@@ -236,7 +236,9 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
     return std::all_of(c.points.begin(), c.points.end(),
                        [](const CurvePoint& p) { return !p.value && !p.error && !p.incorrect; });
   });
-  if (options.published && along_n && options.measure == Measure::speedup)
+  // What was published is of forward calls in float32.
+  if (options.published && along_n && options.measure == Measure::speedup &&
+      first.phase == "forward" && first.dtype == "f32")
     figure.published = published_line(first.target);
   if (figure.published) figure.published->comparable = first.device == "cuda";
   figure.notes = notes_of(cases, options.axis, modes.size() > 1);

@@ -63,6 +63,21 @@ TEST(Figures, NotesSayWhichTimesAreNotToBeTrusted) {
                                       "% of the cores meanwhile"}));
 }
 
+TEST(Figures, PublishedLinesAreOfForwardCallsInFloat32) {
+  const auto published = [](const std::string& phase, const std::string& dtype) {
+    Case c = case_of(4, Status::ok, "", 0);
+    c.phase = phase;
+    c.dtype = dtype;
+    FigureOptions options;
+    options.published = true;
+    return figures_of({c}, options).at(0).published.has_value();
+  };
+  EXPECT_TRUE(published("forward", "f32"));
+  EXPECT_FALSE(published("backward", "f32"));
+  EXPECT_FALSE(published("step", "f32"));
+  EXPECT_FALSE(published("forward", "f16"));
+}
+
 TEST(Figures, NotesOfSeveralModesNameEachNOnce) {
   std::vector<Case> cases;
   for (const char* mode : {"default", "eager"})
