@@ -81,6 +81,7 @@ SweepSession::SweepSession(SweepRequest request)
     if (request.resume != Resume::no) {  // finished cases may come from other machines
       const SweepReport kept = recorder_->stored();
       if (elsewhere) report_.environment = kept.environment;
+      report_.changes = kept.changes;
       machines = kept.machines;
       machines.push_back(kept.environment);
     }

@@ -125,6 +125,9 @@ TEST(SweepSession, OnlyWhatWasDisturbedIsMeasuredAgain) {
   EXPECT_EQ(store.load(1).cases.size(), 2u);  // the old result is there until there is another
   EXPECT_EQ(store.missing(1), std::vector<int64_t>{1});
   EXPECT_EQ(session.run(), "complete");
+  ASSERT_FALSE(session.report().changes.empty());
+  EXPECT_TRUE(session.report().changes[0].starts_with("resumed ")) << session.report().changes[0];
+  EXPECT_EQ(session.report().changes, store.load(1).changes);
   const std::vector<Case> after = store.load(1).cases;
   EXPECT_EQ(after.at(0).trials.size(), before[0].trials.size());
   EXPECT_EQ(after.at(0).trials[0].timing.samples_ns, before[0].trials[0].timing.samples_ns);
