@@ -97,8 +97,13 @@ class Reader {
 };
 
 /// Reads a preset's published figures: `#` lines with their source, then `target,n,speedup`.
+/// `path`: the file beside that of the preset.
 void read_published(std::istream& stream, const std::string& path, Preset* preset) {
   const std::string file = printable(path);
+  // Nobody named this file: errors say why it is read.
+  const std::string why =
+      fmt::format("as a .csv beside {} has its published figures",
+                  printable(fs::path(path).filename().replace_extension(".json").string()));
   bool head = true;
   int64_t row = 0;
   for (std::string line; std::getline(stream, line);) {
@@ -111,8 +116,10 @@ void read_published(std::istream& stream, const std::string& path, Preset* prese
     }
     if (std::exchange(head, false)) {
       if (line != "target,n,speedup")
-        fail("[{}] line {}: got {}, expected target,n,speedup; try that as the first line", file,
-             row, printable(line));
+        fail(
+            "[{}] line {}: got {}, expected target,n,speedup, {}; try that as the first line, or "
+            "another name for the file",
+            file, row, printable(line), why);
       continue;
     }
     const std::vector<std::string> cells = split(line);
@@ -122,8 +129,10 @@ void read_published(std::istream& stream, const std::string& path, Preset* prese
     const int64_t n = three ? std::strtoll(cells[1].c_str(), &n_end, 10) : 0;
     const double speedup = three ? std::strtod(cells[2].c_str(), &speedup_end) : 0;
     if (!three || *n_end || *speedup_end || n < 1 || !(speedup > 0))
-      fail("[{}] line {}: got {}, expected a target, N and a speedup; try linear,32,8.8", file, row,
-           printable(line));
+      fail(
+          "[{}] line {}: got {}, expected a target, N and a speedup, {}; try linear,32,8.8, or "
+          "another name for the file",
+          file, row, printable(line), why);
     preset->published[cells[0]][n] = speedup;
   }
 }

@@ -113,8 +113,9 @@ class Sweep(InFolder):
 
     def test_figures_beside_a_preset_are_checked(self):
         preset = self.preset(targets=["linear"], n=None)
-        for text, pattern in (("linear,32,8\n", r"mine.csv\] line 1: got .*expected target,n,speedup"),
-                              ("target,n,speedup\nlinear,x,8\n", r"mine.csv\] line 2: got linear,x,8")):
+        why = "as a .csv beside mine.json has its published figures; try .*, or another name for the file"
+        for text, pattern in (("linear,32,8\n", r"mine.csv\] line 1: got .*expected target,n,speedup, " + why),
+                              ("target,n,speedup\nlinear,x,8\n", r"mine.csv\] line 2: got linear,x,8.*, " + why)):
             with open(self.path("mine.csv"), "w", encoding="utf-8") as file:
                 file.write(text)
             self.refused(pattern, preset)
