@@ -30,6 +30,7 @@ std::vector<int64_t> parse_ns(const std::string& text) {
 
 std::map<std::string, std::string> parse_strategies(const std::vector<std::string>& texts) {
   std::map<std::string, std::string> out;
+  std::set<std::string> given;  // by name, not as a part of another
   for (const std::string& text : texts)
     for (const std::string& part : split(text)) {
       const size_t at = part.find('=');
@@ -37,6 +38,9 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
         fail("[--strategy] strategy: got {}, expected PRIMITIVE=STRATEGY; try conv2d=grouped",
              printable(part));
       const std::string primitive = part.substr(0, at), name = part.substr(at + 1);
+      if (!given.insert(primitive).second)
+        fail("[--strategy] strategy: got {} twice, expected it once; try one of them",
+             printable(primitive));
       const bool engine_own = name == "vmap" || name == "per_model";
       if (primitive == "*") {
         if (!engine_own)

@@ -15,7 +15,8 @@ namespace wide {
 /// "4,8,16": positive, ascending, each once.
 std::vector<int64_t> parse_ns(const std::string& text);
 
-/// {"conv2d=grouped", "linear=vmap"}: names are checked against the registry. "*" means all.
+/// {"conv2d=grouped", "linear=vmap"}: names are checked against the registry. "*" means all;
+/// each name once.
 std::map<std::string, std::string> parse_strategies(const std::vector<std::string>& texts);
 
 /// "cpu", "cuda", "cuda:1"; Error with exit code 6 when there is no such device.

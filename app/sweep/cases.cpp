@@ -131,6 +131,22 @@ std::vector<std::string> strategies_of(const Target& target, const Preset& prese
   return wanted.empty() ? own : wanted;
 }
 
+/// Refuses a strategy of the preset that no registered target and no network of its own has.
+void check_strategies(const Preset& preset) {
+  std::set<std::string> known;
+  const auto add = [&](const Target& target) {
+    const std::vector<std::string> names = strategy_names(target);
+    known.insert(names.begin(), names.end());
+  };
+  for (const Target* target : targets()) add(*target);
+  for (const PresetNetwork& network : preset.networks) add(user_target(network));
+  for (const std::string& name : preset.strategies)
+    if (!known.count(name))
+      fail("[{}] strategies: got {}, expected one that a target has; try {}",
+           printable(preset.name), printable(name),
+           nearest(name, {known.begin(), known.end()}, "vmap"));
+}
+
 /// A target's shapes and Ns in a preset. In a preset with published figures: the target's
 /// `published` shape, if it has one, and every N that has a figure.
 std::vector<Sweep> sweeps_of(const Target& target, const Preset& preset) {
@@ -178,6 +194,7 @@ std::vector<SweepCase> sweep_cases(const Preset& preset, const SweepChoices& cho
            printable(preset.name), printable(target.name));
     names.push_back(target.name);
   }
+  check_strategies(preset);
   const auto chosen = find_targets(either(choices.targets, names));
   for (const auto& [name, sizes] : typed) {
     if (std::ranges::none_of(chosen, [&name = name](const Target* t) { return t->name == name; }))

@@ -106,6 +106,13 @@ class Sweep(InFolder):
         self.refused(r"axis: got Q, expected one of B", self.preset(axes={"layernorm": {"Q": [1]}}))
         self.refused(r"lineer", self.preset(axes={"lineer": {"B": [1]}}))
         self.refused(r"phase: got sideways, expected forward", self.preset(), "--phase", "sideways")
+        self.refused(r"\[mine\] strategies: got one_pas, expected one that a target has; try one_pass",
+                     self.preset(strategies=["vmap", "one_pas"]))
+        # One that only other targets have is no mistake.
+        self.assertEqual(workbench("sweep", self.preset(strategies=["vmap", "einsum"]), "--dry-run").returncode, 0)
+        for twice in (["linear=packed", "linear=einsum"], ["linear=einsum,linear=einsum"], ["*=vmap", "*=per_model"]):
+            words = [word for one in twice for word in ("--strategy", one)]
+            self.refused(r"\[--strategy\] strategy: got (linear|\*) twice, expected it once", self.preset(), *words)
         with open(self.path("torn.json"), "w", encoding="utf-8") as file:
             file.write("{")
         self.refused(r"torn.json\] preset: got bad JSON", self.path("torn.json"))
