@@ -65,14 +65,24 @@ std::vector<Complaint> slower_trials(const SweepReport& report, const SweepRepor
   return complaints;
 }
 
+std::string faster_baselines_text(const Comparison& comparison, double percent) {
+  const size_t count = slower_beside_only(comparison, percent);
+  if (count == 0) return "";
+  if (count == 1) return "1 trial is SLOWER relative to its baselines, but not slower by itself";
+  return fmt::format(
+      "{} trials are SLOWER relative to their baselines, but not slower by themselves", count);
+}
+
 void Against::declare(CLI::App& app) {
   app.add_option(
       "--against", name_,
       "compare with this reference or any SWEEP of `report`; a training run, with another RUN");
-  app.add_option("--fail-on-regression", percent_,
-                 "exit with 3 when a trial is SLOWER than there by more than this percentage, with "
-                 "4 or 5 when one is incorrect or failed, with 1 when other programs disturbed one "
-                 "or none is in both")
+  app.add_option(
+         "--fail-on-regression", percent_,
+         "exit with 3 when a trial is SLOWER than there by more than this percentage "
+         "relative to its baselines, and takes at least half as much more time by itself; "
+         "with 4 or 5 when one is incorrect or failed, with 1 when other programs disturbed "
+         "one or none is in both")
       ->check(not_positive);
 }
 
@@ -96,6 +106,8 @@ std::vector<Complaint> Against::check(const SweepReport& report, const std::stri
   const Comparison comparison = compare_sweeps(*reference_, report);
   if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));
   if (!fails_on_regression()) return {};
+  if (const std::string line = faster_baselines_text(comparison, percent_); !quiet && !line.empty())
+    print_plain(line + "\n");
   return slower_trials(report, *reference_, comparison, percent_);
 }
 

@@ -19,6 +19,10 @@ Complaint failed_trials(const SweepReport& report);
 std::vector<Complaint> slower_trials(const SweepReport& report, const SweepReport& reference,
                                      const Comparison& comparison, double percent);
 
+/// "12 trials are SLOWER relative to their baselines, but not slower by themselves": those that are
+/// no regression as their baselines became faster; "" if there are none.
+std::string faster_baselines_text(const Comparison& comparison, double percent);
+
 /// The options `--against NAME --fail-on-regression PCT`, for commands that have a report.
 class Against {
  public:

@@ -67,6 +67,23 @@ TEST(SweepExitCode, ADisturbedTrialPassesNothing) {
   EXPECT_EQ(said[0].exit_code, 1);
 }
 
+TEST(SweepExitCode, WhatOnlyFasterBaselinesMadeSlowerIsCounted) {
+  Comparison c;
+  c.trials = {compared("slow", 0.8, false), compared("same", 1.0, false)};
+  EXPECT_EQ(faster_baselines_text(c, 10), "");
+  c.trials.push_back(compared("beside", 0.8, false));
+  c.trials.back().after_ns = 1.04 * c.trials.back().before_ns;
+  EXPECT_EQ(faster_baselines_text(c, 10),
+            "1 trial is SLOWER relative to its baselines, but not slower by itself");
+  EXPECT_EQ(faster_baselines_text(c, 30), "");  // it is not SLOWER by that
+  c.trials.push_back(c.trials.back());
+  EXPECT_EQ(faster_baselines_text(c, 10),
+            "2 trials are SLOWER relative to their baselines, but not slower by themselves");
+  const std::vector<Complaint> said = slower_trials(report_with({}), report_with({}), c, 10);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].line.find("got 1 trials slower"), std::string::npos) << said[0].line;
+}
+
 TEST(SweepExitCode, OneComplaintIsSaidTheOneThatCounts) {
   const std::vector<Complaint> all = {{1, "one"}, {3, "three"}, {5, "five"}, {4, "four"}, {}};
   for (const auto& [count, code] : {std::pair{4, 4}, {3, 5}, {2, 3}, {1, 1}, {0, 0}}) {

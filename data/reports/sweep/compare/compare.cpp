@@ -194,6 +194,16 @@ std::vector<CrossoverChange> crossovers_of(const SweepReport& before, const Swee
   return out;
 }
 
+/// Slower relative to the baselines.
+bool slower_beside(const ComparedTrial& t, double percent) {
+  return t.verdict == "SLOWER" && t.slower_percent() > percent;
+}
+
+/// Slower in absolute time, by half as much at least.
+bool slower_alone(const ComparedTrial& t, double percent) {
+  return t.after_ns > t.before_ns * (1 + percent / 200);
+}
+
 std::string title(const SweepReport& report) {
   return report.environment.date.empty() ? report.name
                                          : report.name + " of " + report.environment.date;
@@ -316,10 +326,14 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
 std::vector<ComparedTrial> regressions(const Comparison& comparison, double percent) {
   std::vector<ComparedTrial> out;
   for (const ComparedTrial& t : comparison.trials)
-    if (t.verdict == "SLOWER" && t.slower_percent() > percent &&
-        t.after_ns > t.before_ns * (1 + percent / 200))
-      out.push_back(t);
+    if (slower_beside(t, percent) && slower_alone(t, percent)) out.push_back(t);
   return out;
+}
+
+size_t slower_beside_only(const Comparison& comparison, double percent) {
+  return static_cast<size_t>(std::ranges::count_if(comparison.trials, [&](const auto& t) {
+    return slower_beside(t, percent) && !slower_alone(t, percent);
+  }));
 }
 
 nlohmann::ordered_json to_json(const Comparison& comparison) {

@@ -79,6 +79,9 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after);
 /// Slowest first.
 std::vector<ComparedTrial> regressions(const Comparison& comparison, double percent);
 
+/// How many more are SLOWER by that relative to the baselines, but not in absolute time.
+size_t slower_beside_only(const Comparison& comparison, double percent);
+
 nlohmann::ordered_json to_json(const Comparison& comparison);
 
 }  // namespace wide
