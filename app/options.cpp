@@ -3,8 +3,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -134,6 +136,16 @@ std::string negative(const std::string& text) {
   return finite_number(text).value_or(-1) >= 0
              ? ""
              : "got " + printable(text) + ", expected a number from 0 on";
+}
+
+std::string not_a_seed(const std::string& text) {
+  std::string why = negative(text);
+  errno = 0;
+  std::strtoull(text.c_str(), nullptr, 0);
+  if (why.empty() && errno == ERANGE)
+    why = fmt::format("got {}, expected a number up to {}", printable(text),
+                      std::numeric_limits<uint64_t>::max());
+  return why;
 }
 
 InputText parse_input(const std::string& text) {

@@ -36,6 +36,9 @@ std::string not_positive(const std::string& text);
 /// The same, but 0 is allowed.
 std::string negative(const std::string& text);
 
+/// The same for the seed of random numbers, which has 64 bits.
+std::string not_a_seed(const std::string& text);
+
 /// An input as `--input` gives it: `name=2x3x64x64:f32` or `ids=2x12:i64[0,1000)`.
 struct InputText {
   TensorSpec spec;

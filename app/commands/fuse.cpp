@@ -81,7 +81,9 @@ class Fuse : public Command {
         ->check(CLI::IsMember({"on", "off"}))
         ->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
-    app.add_option("--seed", seed_, "of everything random")->check(negative)->capture_default_str();
+    app.add_option("--seed", seed_, "of everything random")
+        ->check(not_a_seed)
+        ->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per contender")
         ->check(not_positive)
         ->capture_default_str();

@@ -54,7 +54,9 @@ class SweepCommand : public Command {
         ->delimiter(',');
     app.add_option("--phase", choices_.phases, "forward, backward or step")->delimiter(',');
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
-    app.add_option("--seed", seed_, "of everything random")->check(negative)->capture_default_str();
+    app.add_option("--seed", seed_, "of everything random")
+        ->check(not_a_seed)
+        ->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
         ->check(not_positive);
     app.add_option("--timeout", timeout_,

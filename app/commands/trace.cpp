@@ -33,7 +33,7 @@ class Trace : public Command {
     app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", subject_.seed, "of everything random")
-        ->check(negative)
+        ->check(not_a_seed)
         ->capture_default_str();
     app.add_flag("--trust", subject_.trusted, "as for fuse");
     app.add_option("--timeout", timeout_, "as for fuse")->check(not_positive);

@@ -214,7 +214,7 @@ class Train : public Command {
     app.add_option("-n,--n", options_.n, "number of models")->check(not_positive);
     app.add_option("--seeds", options_.seeds, "seeds of every configuration")->check(not_positive);
     app.add_option("--seed", options_.seed, "of the first model, and of splits")
-        ->check(negative)
+        ->check(not_a_seed)
         ->capture_default_str();
     app.add_option("--lr", options_.lr, "learning rate");
     app.add_option("--weight-decay", options_.weight_decay, "weight decay");

@@ -81,6 +81,9 @@ class Cli(unittest.TestCase):
         self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
         self.refused(2, "budget: got -1, expected a positive number", "fuse", "mlp", "--budget", "-1")
         self.refused(2, "seed: got -1, expected a number from 0 on", "fuse", "mlp", "--seed", "-1")
+        for command in (["fuse", "mlp"], ["sweep", "ci"], ["trace", "mlp"], ["train", "mlp"]):
+            self.refused(2, "seed: got 18446744073709551616, expected a number up to 18446744073709551615",
+                         *command, "--seed", "18446744073709551616")
         self.refused(2, "top: got -1, expected a number from 0 on", "sweep", "ci", "--top", "-1")
         self.refused(2, r"\[--axis\] axis: got linear.D twice, expected it once",
                      "sweep", "ci", "--axis", "linear.D=8", "--axis", "linear.D=16")
