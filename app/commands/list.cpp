@@ -39,8 +39,8 @@ class List : public Command {
   }
 
   int run() override {
-    if (what_ == "sweeps" || what_ == "fusions" || what_ == "runs") return list_stored();
     if (markdown_) return list_markdown();
+    if (what_ == "sweeps" || what_ == "fusions" || what_ == "runs") return list_stored();
     static const std::set<std::string> groups{"",       "primitives", "blocks", "models",
                                               "passes", "presets",    "panels"};
     if (!groups.count(what_)) return list_one();

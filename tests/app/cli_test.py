@@ -76,6 +76,8 @@ class Cli(unittest.TestCase):
         self.refused(2, "--frob", "fuse", "mlp", "--frob")
         self.refused(2, "got frobs, expected primitives", "list", "frobs")
         self.refused(2, "--md: got nothing named, expected primitives, blocks or models", "list", "--md")
+        for stored in ("sweeps", "fusions", "runs"):
+            self.refused(2, f"--md: got {stored}, expected primitives, blocks or models", "list", stored, "--md")
         self.refused(2, "--n.*got 0", "fuse", "mlp", "-n", "0")
         self.refused(2, "--n.*got x", "fuse", "mlp", "-n", "4,x")
         self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
