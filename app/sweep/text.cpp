@@ -83,6 +83,8 @@ std::string tables_text(const std::vector<Case>& cases, const std::string& machi
 }
 
 std::string duration_text(double seconds) {
+  constexpr double kLongest = 3600e6;
+  if (seconds > kLongest) return "more than 1000000 h";
   const auto s = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);

@@ -40,6 +40,13 @@ SweepReport report_of(int targets) {
 
 int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
+TEST(SweepText, TimesOfAnyLength) {
+  EXPECT_EQ(duration_text(-1), "0 s");
+  EXPECT_EQ(duration_text(61), "1 min 1 s");
+  EXPECT_EQ(duration_text(7200), "2 h 0 min");
+  EXPECT_EQ(duration_text(1e308), "more than 1000000 h");
+}
+
 TEST(SweepText, SummaryOfAllTargetsFitsAScreen) {
   const std::string text = summary_text(report_of(29));
   EXPECT_LE(lines(text), 36);
