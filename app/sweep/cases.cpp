@@ -68,6 +68,9 @@ void parse_axis(const std::string& text, Axes* axes) {
     } catch (const std::exception&) {
       fail("[--axis] sizes: got {}, expected numbers; try linear.D=256,512", printable(part));
     }
+  if (sizes.empty())
+    fail("[--axis] sizes: got none for {}, expected numbers; try linear.D=256,512",
+         printable(text.substr(0, equals)));
   auto& of_target = (*axes)[text.substr(0, dot)];
   if (!of_target.emplace(text.substr(dot + 1, equals - dot - 1), sizes).second)
     fail("[--axis] axis: got {} twice, expected it once; try all sizes behind one =, as 256,512",

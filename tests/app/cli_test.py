@@ -89,6 +89,7 @@ class Cli(unittest.TestCase):
         self.refused(2, "top: got -1, expected a number from 0 on", "sweep", "ci", "--top", "-1")
         self.refused(2, r"\[--axis\] axis: got linear.D twice, expected it once",
                      "sweep", "ci", "--axis", "linear.D=8", "--axis", "linear.D=16")
+        self.refused(2, r"\[--axis\] sizes: got none for linear.D, expected numbers", "sweep", "ci", "--axis", "linear.D=")
         self.refused(2, r"\[--axis\] sizes: got 8x, expected numbers", "sweep", "ci", "--axis", "linear.D=8x")
 
     def test_names(self):
