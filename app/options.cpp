@@ -11,6 +11,7 @@
 #include <set>
 
 #include "app/sweep/cases.h"
+#include "data/preset.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/device.h"
@@ -24,6 +25,8 @@ std::vector<int64_t> parse_ns(const std::string& text) {
     if (n < 1)
       fail("[--n] models: got {}, expected positive numbers such as 4,8,16; try -n 4",
            printable(part));
+    if (n > kMostModels)
+      fail("[--n] models: got {}, expected at most {}; try -n 4", n, kMostModels);
     ns.insert(n);
   }
   if (ns.empty()) fail("[--n] models: got nothing, expected numbers such as 4,8,16; try -n 4");

@@ -12,7 +12,7 @@
 // Parses the texts of options, or throws Error that names the option.
 namespace wide {
 
-/// "4,8,16": positive, ascending, each once.
+/// "4,8,16": positive, at most `kMostModels`, ascending, each once.
 std::vector<int64_t> parse_ns(const std::string& text);
 
 /// {"conv2d=grouped", "linear=vmap"}: names are checked against the registry. "*" means all;

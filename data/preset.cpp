@@ -154,7 +154,8 @@ void check(const Reader& reader, const Preset& p, const std::string& file) {
   some("dtypes", p.dtypes.empty(), "f32");
   some("devices", p.devices.empty(), "cpu");
   for (const int64_t n : p.n)
-    if (n < 1) fail("[{}] n: got {}, expected positive numbers; try 4", file, n);
+    if (n < 1 || n > kMostModels)
+      fail("[{}] n: got {}, expected positive numbers up to {}; try 4", file, n, kMostModels);
   for (const auto& [target, axes] : p.axes)
     for (const auto& [axis, sizes] : axes) {
       const bool good = !sizes.empty() && std::all_of(sizes.begin(), sizes.end(),

@@ -6,6 +6,9 @@
 
 namespace wide {
 
+/// N of a case at most: more fit on no machine, and sizes in bytes could overflow.
+inline constexpr int64_t kMostModels = 1'000'000'000;
+
 /// A network of the user's own as a target: a file of torch.export or TorchScript, checkpoints, one
 /// per model, and a safetensors file of inputs, as `fuse` takes them. Paths are absolute.
 struct PresetNetwork {

@@ -79,6 +79,9 @@ class Cli(unittest.TestCase):
         for stored in ("sweeps", "fusions", "runs"):
             self.refused(2, f"--md: got {stored}, expected primitives, blocks or models", "list", stored, "--md")
         self.refused(2, "--n.*got 0", "fuse", "mlp", "-n", "0")
+        for command in (["fuse", "mlp"], ["sweep", "ci"]):
+            self.refused(2, "--n. models: got 9223372036854775807, expected at most 1000000000", *command,
+                         "-n", "9223372036854775807")
         self.refused(2, "--n.*got x", "fuse", "mlp", "-n", "4,x")
         self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
         self.refused(2, "budget: got -1, expected a positive number", "fuse", "mlp", "--budget", "-1")

@@ -287,7 +287,7 @@ class FuseWeights(CommandLine):
             (2, "--shared-inputs", net, "-n", "2", *inputs, "--shared-inputs", "z"),
             (2, "--reduce", net, "-n", "2", *inputs, "--reduce", "median"),
             (2, "aten::", self.path("depends.ts"), "-n", "2", *inputs),
-            (5, "memory", net, "-n", "100000000000", *inputs),
+            (5, "memory", net, "-n", "1000000000", *inputs),
             (1, "--unstack", net, "-n", "2", *inputs, "--unstack", self.path("good.pt")),
             (2, "no/y.safetensors] folder: got none, expected one to write into", net, "-n", "2", *inputs, "--outputs", self.path("no/y.safetensors")),
         ]

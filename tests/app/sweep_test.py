@@ -99,6 +99,7 @@ class Sweep(InFolder):
         self.refused(r"dtypes: got none, expected at least one", self.preset(dtypes=[]))
         self.refused(r"phases: got sideways", self.preset(phases=["sideways"]))
         self.refused(r"n: got 0, expected positive", self.preset(n=[0]))
+        self.refused(r"n: got 1000000001, expected positive numbers up to 1000000000", self.preset(n=[1000000001]))
         self.refused(r"n: got \"4\", expected a list of numbers", self.preset(n="4"))
         self.refused(r"n: got \[4.5\], expected a list of numbers", self.preset(n=[4.5]))
         self.refused(r"n: got \[1e\+99\], expected a list of numbers", self.preset(n=[1e99]))
