@@ -117,12 +117,16 @@ std::map<std::string, int64_t> count_trials(Connection& connection, int64_t swee
 }  // namespace
 
 void check_name(const std::string& what, const std::string& name) {
-  const bool number =
-      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
-  if (number || name == "last" || std::count(name.begin(), name.end(), '/') ||
+  const auto number = [](std::string_view text) {
+    return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); });
+  };
+  const bool of_run = name.starts_with("run:") && number(std::string_view(name).substr(4));
+  if (number(name) || of_run || name == "last" || std::count(name.begin(), name.end(), '/') ||
       name.ends_with(".json"))
-    fail("[{}] name: got {}, expected neither a number nor last nor a file's; try {}-1", what,
-         name.empty() ? "nothing" : printable(name), what);
+    fail(
+        "[{}] name: got {}, expected neither a number nor last nor a training run's (run:3) nor a "
+        "file's; try {}-1",
+        what, name.empty() ? "nothing" : printable(name), what);
 }
 
 void append_changes(Connection& connection, int64_t sweep,

@@ -4,7 +4,7 @@
 // Sweeps in the tables. Every function works inside the transaction that `Store` has opened.
 namespace wide {
 
-/// Throws where `name` could be taken for a number, `last` or a file.
+/// Throws where `name` could be taken for a number, `last`, a training run (run:3) or a file.
 void check_name(const std::string& what, const std::string& name);
 /// A sweep's state for users: `running` becomes `interrupted` if its process has ended.
 std::string shown_state(const std::string& state, const std::string& owner);

@@ -143,9 +143,12 @@ TEST_F(StoreTest, WordsForSweeps) {
   store.remove(3);
   store_sweep(store, "c", {1});
   EXPECT_EQ(store.find("last"), 5);  // a number is never given twice
-  for (const char* name : {"12", "last", "a/b", "x.json", ""})
+  for (const char* name : {"12", "last", "a/b", "x.json", "run:1", "run:", ""}) {
     EXPECT_NE(refused(2, [&] { store.begin(stored_plan(name, {1})); }).find("name: got"),
               std::string::npos);
+    EXPECT_NE(refused(2, [&] { store.set_reference(name, 5); }).find("name: got"),
+              std::string::npos);
+  }
 }
 
 TEST_F(StoreTest, DeletingLeavesNothing) {
