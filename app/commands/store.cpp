@@ -40,6 +40,7 @@ class StoreCommand : public Command {
     }
     const std::string path = Store::path(db_);
     if (import_->parsed()) {
+      Store::read(file_);  // throws before a store is made for it
       const std::vector<int64_t> added = Store::create(path).import_sweeps(file_);
       print_plain(fmt::format("imported {} sweeps: {}\n", added.size(), fmt::join(added, ", ")));
       return 0;

@@ -85,6 +85,9 @@ class Kept(Folder):
                      "store", "delete", "base", "--db", self.db)
         self.assertEqual(self.run_well("reference", "set", "a\nb", "1", "--db", self.db), "a\\x0ab is sweep 1\n")
         self.assertEqual(len(self.run_well("reference", "list", "--db", self.db).splitlines()), 3)
+        self.refused(1, "none.db. store: got no such file", "store", "import", self.path("none.db"), "--db",
+                     self.path("new.db"))
+        self.assertFalse(os.path.exists(self.path("new.db")))
         self.run_well("reference", "delete", "base", "--db", self.db)
         self.refused(2, "base.* got no such name", "reference", "delete", "base", "--db", self.db)
         self.refused(2, "got no such number or name", "store", "delete", "none", "--db", self.db)
