@@ -78,6 +78,10 @@ class Kept(Folder):
         self.assertRegex(self.run_well("reference", "list", "--db", self.db), r"base +1 +mine")
         one = self.path("one.db")
         self.run_well("store", "export", "base", one, "--db", self.db)
+        self.refused(2, rf"^\[{self.path('none/x.db')}\] folder: got none", "store", "export", "base",
+                     self.path("none/x.db"), "--db", self.db)
+        self.refused(1, r"^\[/proc/x.db\] .*; try another FILE.db$", "store", "export", "base", "/proc/x.db",
+                     "--db", self.db)
         self.assertIn("imported 1", self.run_well("store", "import", one, "--db", self.path("o.db")))
         self.assertEqual(rows(one, "SELECT median_ns FROM timing ORDER BY id"),
                          rows(self.path("o.db"), "SELECT median_ns FROM timing ORDER BY id"))

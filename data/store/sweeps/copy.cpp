@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "data/bytes/new_file.h"
+#include "data/bytes/part_file.h"
 #include "data/store/sweeps/cases.h"
 #include "data/store/sweeps/sweeps.h"
 #include "data/text.h"
@@ -55,6 +56,14 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
 
 }  // namespace
 
+Error advised(const Error& error, const std::string& instead_of, const std::string& name,
+              const std::string& advice) {
+  std::string text = error.what();
+  if (const size_t at = text.find(instead_of); !instead_of.empty() && at != std::string::npos)
+    text.replace(at, instead_of.size(), name);
+  return Error(text.substr(0, text.rfind("; try ")) + "; try " + advice, error.exit_code());
+}
+
 void export_sweep(Connection& connection, int64_t sweep, const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
@@ -62,7 +71,11 @@ void export_sweep(Connection& connection, int64_t sweep, const std::string& path
         fmt::format("[{}] export: got a file that exists, expected a new one; try another "
                     "name",
                     printable(path)));
+  check_writable_place(path);
   const std::string part = fresh_name(path);
+  const auto forget = [&] {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
+  };
   try {
     {
       Connection out(part, {}, Access::create);
@@ -70,8 +83,12 @@ void export_sweep(Connection& connection, int64_t sweep, const std::string& path
       out.leave_wal();
     }
     give_name(part, path);
+  } catch (const Error& e) {
+    forget();
+    const bool of_out = std::string(e.what()).find(printable(part)) != std::string::npos;
+    throw of_out ? advised(e, printable(part), printable(path), "another FILE.db") : e;
   } catch (...) {
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
+    forget();
     throw;
   }
 }

@@ -12,6 +12,7 @@
 #include "data/bytes/part_file.h"
 #include "data/store/results.h"
 #include "data/store/sweeps/cases.h"
+#include "data/store/sweeps/copy.h"
 #include "data/store/sweeps/part.h"
 #include "data/store/sweeps/sweeps.h"
 #include "data/text.h"
@@ -183,15 +184,6 @@ StoredCases whole_cases(const std::vector<StoredPart>& parts) {
     whole.cases.push_back(std::move(stored));
   }
   return whole;
-}
-
-/// `error` with other advice, and `name` in place of `instead_of`: no --db names this store.
-Error advised(const Error& error, const std::string& instead_of, const std::string& name,
-              const std::string& advice) {
-  std::string text = error.what();
-  if (const size_t at = text.find(instead_of); !instead_of.empty() && at != std::string::npos)
-    text.replace(at, instead_of.size(), name);
-  return Error(text.substr(0, text.rfind("; try ")) + "; try " + advice, error.exit_code());
 }
 
 void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
