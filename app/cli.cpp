@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -99,6 +101,17 @@ int dispatch(int argc, char** argv) {
   return commands.at(app.get_subcommands().at(0)->get_name())->run();
 }
 
+/// Buffered output that could not be written is an error of a command that ended well.
+int with_all_written(int exit_code) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (written || errno == EPIPE) return exit_code;  // who closes a pipe has read enough
+  const std::string why = errno ? std::strerror(errno) : "a failure";
+  const int code = exit_code ? exit_code : 1;
+  return say(fmt::format("[stdout] writing: got {}, expected to write all; try another place", why),
+             code);
+}
+
 }  // namespace
 
 int complain(const std::vector<Complaint>& complaints) {
@@ -136,7 +149,7 @@ int exit_code_of(const std::function<int()>& work) {
 
 int run_cli(int argc, char** argv) {
   typed = command_line(argc, argv);
-  return exit_code_of([&] { return dispatch(argc, argv); });
+  return exit_code_of([&] { return with_all_written(dispatch(argc, argv)); });
 }
 
 }  // namespace wide

@@ -95,6 +95,14 @@ class Cli(unittest.TestCase):
         self.refused(2, r"\[--axis\] sizes: got none for linear.D, expected numbers", "sweep", "ci", "--axis", "linear.D=")
         self.refused(2, r"\[--axis\] sizes: got 8x, expected numbers", "sweep", "ci", "--axis", "linear.D=8x")
 
+    def test_output_that_cannot_be_written(self):
+        for command in (["--help"], ["--version"], ["sweep", "--help"], ["list"], ["list", "--json"], ["info"]):
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([BINARY, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            self.assertEqual(run.returncode, 1, command)
+            self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+            self.assertRegex(run.stderr, r"^\[(stdout|workbench)\] .*(No space left on device|got a failure, )")
+
     def test_names(self):
         self.refused(2, "lenet", "fuse", "lenett")
         self.refused(2, r"strategy of linear: got grouped, expected one of .*vmap",
