@@ -1,7 +1,6 @@
 """The three suites of vanilla against compiled, from sweep to the files that they are written up in."""
 import csv
 import json
-import math
 import os
 import re
 import struct
@@ -71,10 +70,15 @@ class Suites(CommandLine):
                              [("8", t, "8", c) for t in ("16", "48") for c in ("False", "True")])
             for row in rows:
                 self.assertEqual(row["status"], "success")
+                # Backward is a difference of two times: for small shapes noise may leave nothing.
+                no_backward = not row["backward_mean_ms"]
                 for name_ms in GRID[4:10]:
-                    # Backward is a difference of two times, which noise makes negative for small shapes.
-                    least = -math.inf if name_ms == "backward_mean_ms" else 0
-                    self.assertGreater(float(row[name_ms]) + 1e-9, least, name_ms)
+                    if not (no_backward and name_ms.startswith("backward_")):
+                        self.assertGreater(float(row[name_ms]) + 1e-9, 0, name_ms)
+                if no_backward:
+                    self.assertEqual(row["backward_std_ms"], "")
+                    self.assertLessEqual(float(row["total_mean_ms"]), float(row["forward_mean_ms"]))
+                    continue
                 self.assertAlmostEqual(float(row["total_mean_ms"]),
                                        float(row["forward_mean_ms"]) + float(row["backward_mean_ms"]), delta=2e-4)
         # A cell's figures are those of its case.
@@ -90,7 +94,7 @@ class Suites(CommandLine):
             self.assertEqual(frame.shape, (4, len(GRID)))
             self.assertEqual(list(frame.select_dtypes("number").columns), GRID[:3] + GRID[4:10])
             self.assertEqual([bool(c) for c in frame["compiled"]], [False, True] * 2)
-            self.assertFalse(frame.isna().any().any())
+            self.assertFalse(frame.drop(columns=["backward_mean_ms", "backward_std_ms"]).isna().any().any())
 
     def plots(self, folder, name, words):
         """The same plots as SVG with these words, and as PNG."""

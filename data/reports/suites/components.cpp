@@ -70,8 +70,10 @@ SuitePart components_part(const std::vector<SuiteRow>& rows) {
   for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
     if (Figure figure = figure_of_forms(rows, forms, measure); has_values(figure))
       figures.push_back(std::move(figure));
-  return {table, "Speedups are over the naive form.\n\n" + table.markdown() + why,
-          std::move(figures)};
+  return {
+      table,
+      "Speedups are of medians, over the naive form; times are means.\n\n" + table.markdown() + why,
+      std::move(figures)};
 }
 
 [[maybe_unused]] const bool registered = add_suite({"components", components_part});

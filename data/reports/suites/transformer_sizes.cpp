@@ -80,7 +80,7 @@ SuitePart transformers_part(const std::vector<SuiteRow>& rows) {
     }
     table.rows.push_back(std::move(cells));
   }
-  std::string text = "Mean milliseconds.\n\n" + table.markdown();
+  std::string text = "Mean milliseconds; speedups are of medians.\n\n" + table.markdown();
   if (peer && !peers.rows.empty()) text += peers.markdown();
   std::vector<Figure> figures;
   for (const auto& [column, phase] : phases)
