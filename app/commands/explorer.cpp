@@ -105,7 +105,7 @@ class ExplorerCommand : public Command {
     driver.settle();
     if (!open_.empty()) {
       Store store = Store::read(library.db());
-      library.open(find_stored(store, open_, library.db()));
+      library.open_asked(find_stored(store, open_, library.db()));
       driver.settle();
     }
     if (target_.empty()) return;

@@ -106,7 +106,9 @@ void Library::forget() {
   sweeps_.clear();
   fusions_.clear();
   listed_ = false;
-  sweep_ = 0;
+  not_listed_.clear();
+  not_opened_.clear();
+  sweep_ = asked_ = 0;
   head_ = {};
   table_.reset();
   axes_ = std::make_shared<const std::vector<TableAxis>>();

@@ -57,7 +57,14 @@ class Library {
   void forget();
   std::function<void(const std::string& line)> told = [](const std::string&) {};
   void open(int64_t sweep);
+  /// Opens the sweep that the command line asks for.
+  void open_asked(int64_t sweep) {
+    asked_ = sweep;
+    open(sweep);
+  }
   int64_t sweep() const { return sweep_; }
+  /// That sweep; 0: none was asked for, or the store was replaced.
+  int64_t asked() const { return asked_; }
   const SweepRow* sweep_row() const;
   /// The open sweep's environment, command and changes, without cases.
   const SweepReport& head() const { return head_; }
@@ -138,7 +145,8 @@ class Library {
   std::vector<SweepRow> sweeps_;
   std::vector<FuseRow> fusions_;
   bool listed_ = false;
-  int64_t sweep_ = 0;
+  std::string not_listed_, not_opened_;  // why
+  int64_t sweep_ = 0, asked_ = 0;
   SweepReport head_;
   std::shared_ptr<const TrialTable> table_;
   std::shared_ptr<const std::vector<TableAxis>> axes_;

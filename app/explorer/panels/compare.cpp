@@ -36,7 +36,7 @@ class ComparePanel : public Panel {
     std::vector<std::string> names;
     for (const SweepRow& row : sweeps)
       names.push_back(fmt::format("{} · {} · {}", row.id, row.name, row.started));
-    propose(sweeps);
+    propose(sweeps, explorer.library.asked());
     choose(ui, names, sweeps);
     start(explorer);
     follow(explorer);
@@ -65,18 +65,22 @@ class ComparePanel : public Panel {
   void store_replaced() override { *this = ComparePanel(); }
 
  private:
-  /// Proposes the previous sweep of the same name, rather than any previous one. Replaces sweeps
-  /// that were deleted.
-  void propose(const std::vector<SweepRow>& sweeps) {
+  /// Proposes the sweep that the command line asks for, else the newest, and the previous one of
+  /// the same name, rather than any previous one. Replaces sweeps that were deleted.
+  void propose(const std::vector<SweepRow>& sweeps, int64_t asked) {
     const auto there = [&](int64_t id) {
       return std::any_of(sweeps.begin(), sweeps.end(),
                          [id](const SweepRow& row) { return row.id == id; });
     };
-    if (there(before_) && std::all_of(after_.begin(), after_.end(), there)) return;
-    after_ = {sweeps[0].id};
-    before_ = sweeps[1].id;
-    for (size_t i = sweeps.size(); i-- > 1;)
-      if (sweeps[i].name == sweeps[0].name) before_ = sweeps[i].id;
+    const bool fresh = std::exchange(asked_, asked) != asked;
+    if (!fresh && there(before_) && std::all_of(after_.begin(), after_.end(), there)) return;
+    size_t after = 0;
+    for (size_t i = 0; i + 1 < sweeps.size(); ++i)
+      if (sweeps[i].id == asked) after = i;
+    after_ = {sweeps[after].id};
+    before_ = sweeps[after + 1].id;
+    for (size_t i = sweeps.size(); i-- > after + 1;)
+      if (sweeps[i].name == sweeps[after].name) before_ = sweeps[i].id;
   }
 
   void choose(Ui& ui, const std::vector<std::string>& names, const std::vector<SweepRow>& sweeps) {
@@ -337,7 +341,7 @@ class ComparePanel : public Panel {
     }
   }
 
-  int64_t before_ = 0;
+  int64_t before_ = 0, asked_ = 0;
   std::vector<int64_t> after_;
   std::pair<int64_t, std::vector<int64_t>> of_;  // the ids compared last
   std::vector<Comparison> done_;                 // comparisons of `before_` with each of `after_`

@@ -126,6 +126,20 @@ TEST_F(ExplorerCompare, PointsLieWhereTheirTimesSay) {
   }
 }
 
+TEST_F(ExplorerCompare, TheSweepThatIsAskedForIsComparedWithTheOneBeforeIt) {
+  for (const double first : {0.5, 0.7, 1.5}) store_times(file_.path(), first, false);
+  open();
+  ASSERT_NE(find("after"), nullptr);
+  EXPECT_EQ(find("after")->value.rfind("3 · times", 0), 0u) << find("after")->value;
+  screen_->explorer().library.open_asked(2);  // as --open does
+  driver_->settle();
+  EXPECT_EQ(find("before")->value.rfind("1 · times", 0), 0u) << find("before")->value;
+  EXPECT_EQ(find("after")->value.rfind("2 · times", 0), 0u) << find("after")->value;
+  screen_->explorer().library.open(3);  // what is chosen stays
+  driver_->settle();
+  EXPECT_EQ(find("after")->value.rfind("2 · times", 0), 0u) << find("after")->value;
+}
+
 TEST_F(ExplorerCompare, ATrialThroughAllSweepsIsThatOfTheStore) {
   for (const double first : {0.5, 0.7, 1.5}) store_times(file_.path(), first, false);
   const TrialKey key{"linear", "B16 D256", "f32", "cpu", "default", "forward", "s1", 8};
