@@ -55,6 +55,8 @@ class ExplorerCommand : public Command {
     choose(screen, driver);
     if (picture) {
       driver.settle();
+      if (const std::string& why = screen.explorer().library.unreadable(); !why.empty())
+        throw Error(why, 1);
       write_png(screenshot_, screen.platform().pixels());
       return 0;
     }

@@ -79,7 +79,10 @@ void Explorer::header_sweep(Ui& ui, float end) {
   }
   const SweepRow* row = library.sweep_row();
   if (names.empty()) {
-    ui.label(ui.fit(library.listed() ? "nothing stored yet" : "reading the store", room()));
+    const char* why = !library.unreadable().empty() ? "the store cannot be read"
+                      : library.listed()            ? "nothing stored yet"
+                                                    : "reading the store";
+    ui.label(ui.fit(why, room()));
     return;
   }
   const bool unfinished = row && row->state != "complete";

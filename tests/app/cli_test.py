@@ -184,6 +184,14 @@ class Cli(unittest.TestCase):
     def test_a_picture_that_cannot_be_written_is_said(self):
         self.refused(1, "/nowhere/p.png. writing: got No such file", "--screenshot", "/nowhere/p.png", "--view", "plot")
 
+    def test_a_picture_of_a_store_that_cannot_be_read_is_refused(self):
+        store = self.path("text.db")
+        with open(store, "w", encoding="utf-8") as file:
+            file.write("no database at all, but long enough to look like one")
+        self.refused(1, r"text.db\] store: got a file that is no database", "--screenshot", self.path("none.png"), "--view",
+                     "plot", "--db", store)
+        self.assertFalse(os.path.exists(self.path("none.png")))
+
     def test_a_picture_shows_the_panel_that_was_asked_for(self):
         with tempfile.TemporaryDirectory() as folder:
             pictures = {}

@@ -150,12 +150,17 @@ void Library::refresh(bool by_others) {
   jobs_.start("list", [this, db = db_, by_others]() -> Jobs::Result {
     std::vector<SweepRow> sweeps;
     std::vector<FuseRow> fusions;
-    if (std::filesystem::exists(db)) {
-      Store store = Store::read(db);
-      sweeps = store.sweeps(kMostListed);
-      fusions = store.fusions(kMostListed);
+    try {
+      if (std::filesystem::exists(db)) {
+        Store store = Store::read(db);
+        sweeps = store.sweeps(kMostListed);
+        fusions = store.fusions(kMostListed);
+      }
+    } catch (const Error& e) {
+      return unread(&Library::not_listed_, e.what());
     }
     return [this, sweeps, fusions, by_others] {
+      not_listed_.clear();
       if (by_others) note_news(sweeps, fusions.size());
       sweeps_ = sweeps;
       fusions_ = fusions;
@@ -167,6 +172,7 @@ void Library::refresh(bool by_others) {
       const bool gone =
           !older && std::none_of(sweeps_.begin(), sweeps_.end(),
                                  [this](const SweepRow& r) { return r.id == sweep_; });
+      if (gone) not_opened_.clear();
       if (!gone || sweeps_.empty()) return;
       const auto filled = std::find_if(sweeps_.begin(), sweeps_.end(),
                                        [](const SweepRow& r) { return r.done > 0; });
@@ -182,15 +188,22 @@ const SweepRow* Library::sweep_row() const {
 }
 
 void Library::open(int64_t sweep) {
-  if (sweep != sweep_) overview_options_.held.clear();
+  if (sweep != sweep_) {
+    overview_options_.held.clear();
+    not_opened_.clear();
+  }
   sweep_ = sweep;
   ++version_;
   jobs_.start("open",
               [this, db = db_, sweep, axis = axis_, options = overview_options_]() -> Jobs::Result {
-                Store store = Store::read(db);
                 Opened made;
-                made.head = store.load_head(sweep);
-                made.table = std::make_shared<const TrialTable>(store.trials(sweep));
+                try {
+                  Store store = Store::read(db);
+                  made.head = store.load_head(sweep);
+                  made.table = std::make_shared<const TrialTable>(store.trials(sweep));
+                } catch (const Error& e) {
+                  return unread(&Library::not_opened_, e.what());
+                }
                 made.axes = std::make_shared<const std::vector<TableAxis>>(axes_of(*made.table));
                 made.axis = axis;
                 made.groups = groups_along(*made.table, *made.axes, axis);
@@ -200,7 +213,16 @@ void Library::open(int64_t sweep) {
               });
 }
 
+Jobs::Result Library::unread(std::string Library::*what, const std::string& why) {
+  return [this, what, why] {
+    this->*what = why;
+    ++version_;
+    jobs_.failed(why);
+  };
+}
+
 void Library::take(Opened opened) {
+  not_opened_.clear();
   const bool same = table_ && table_->sweep == opened.table->sweep;
   ++version_;
   head_ = std::move(opened.head);

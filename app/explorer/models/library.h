@@ -49,6 +49,8 @@ class Library {
   const std::vector<SweepRow>& sweeps() const { return sweeps_; }
   const std::vector<FuseRow>& fusions() const { return fusions_; }
   bool listed() const { return listed_; }
+  /// Why the store, or its open sweep, cannot be read; "" if it can.
+  const std::string& unreadable() const { return not_listed_.empty() ? not_opened_ : not_listed_; }
   /// Reads the newest 500 sweeps and fusions again. If the open sweep was deleted, opens the newest
   /// one with results, else the newest. `by_others`: another program wrote to the store. Then
   /// `told` is called with what is new, and the open sweep is read again if it has more results.
@@ -133,6 +135,8 @@ class Library {
     Overview overview;
   };
   void note_news(const std::vector<SweepRow>& sweeps, size_t fusions);
+  /// Keeps why a job could not read, and says it.
+  Jobs::Result unread(std::string Library::*what, const std::string& why);
   void draw_figure();
   void draw_overview();
   void draw_groups();

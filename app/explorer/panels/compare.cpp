@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/trials/compare.h"

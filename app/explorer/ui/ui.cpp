@@ -291,7 +291,9 @@ void Ui::empty(const std::string& what, const std::string& next) {
 
 bool Ui::filled(bool any, bool reading, const std::string& what, const std::string& next) {
   if (any) return true;
-  if (reading)
+  if (!unreadable.empty())
+    empty("The store cannot be read", unreadable);
+  else if (reading)
     muted("reading the store");
   else
     empty(what, next);

@@ -67,8 +67,9 @@ class Ui {
   float text_width(const std::string& text) const;
   /// Text for an empty panel: what is missing, and what to do next.
   void empty(const std::string& what, const std::string& next);
-  /// True if there is something to show (`any`). Else draws a text: that it is being read, or what
-  /// is missing and what to do next.
+  std::string unreadable;  // why the store cannot be read; "" if it can
+  /// True if there is something to show (`any`). Else draws a text: why the store cannot be read,
+  /// that it is being read, or what is missing and what to do next.
   bool filled(bool any, bool reading, const std::string& what, const std::string& next);
 
   // ---- controls ----

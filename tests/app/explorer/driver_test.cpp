@@ -296,6 +296,12 @@ TEST_F(ExplorerDriver, ADamagedStoreIsALineAndNoEnd) {
   driver_ = std::make_unique<Driver>(*screen_);
   driver_->settle();
   EXPECT_TRUE(driver_->sees("store: got"));
+  for (const PanelInfo& info : panels()) {
+    screen_->explorer().show(info.name);
+    driver_->settle();
+    EXPECT_FALSE(driver_->sees("reading the store")) << info.name;
+  }
+  EXPECT_TRUE(driver_->sees("The store cannot be read"));
 }
 
 TEST_F(ExplorerDriver, NothingIsCutOffOrOverlaps) {
