@@ -1,11 +1,20 @@
-"""Compares the code of two classes: a notebook cell that runs twice defines its class twice."""
+"""Compares classes by their code (a notebook cell that runs twice defines its class twice), and values by what they hold."""
 
+import collections
+import collections.abc
 import dis
+import enum
 import functools
+import logging
+import sys
+import threading
 import types
 import weakref
 
 import torch
+
+from .constant import Constant
+from .errors import fail
 
 # Attributes that say where and when a class was made, not what it does.
 INCIDENTAL = {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__annotations__",
@@ -148,3 +157,157 @@ def _globals_read(code):
         if isinstance(constant, types.CodeType):
             names |= _globals_read(constant)
     return names
+
+
+# Types whose equal values are the same, but for 0.0 and -0.0.
+_VALUES = frozenset({int, bool, str, bytes, type(None), type(...), range, torch.dtype, torch.device, torch.layout, torch.memory_format,
+                     torch.Size})
+_EMPTY = frozenset({dict, collections.OrderedDict, list, tuple, set})  # most of those of a module's hooks
+_DATA = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+_LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}  # whose classes keep their attributes
+# Objects that do not change what is computed, or are the same whatever they hold.
+_ALWAYS_ALIKE = (types.ModuleType, torch._ops.OpOverload, torch._ops.OpOverloadPacket, type(threading.Lock()), type(threading.RLock()),
+                 logging.Logger)
+_MOST_PARTS, _DEEPEST = 10_000, 100
+
+
+def contents(value, objects=True):
+    """A hashable key: two values with equal keys hold the same. `objects`: an object without an __eq__ of its own and a function
+    equal themselves alone. Raises Error for a value that holds what Python cannot look at."""
+    kind = type(value)
+    if kind in _VALUES:
+        return kind, value
+    if kind is float:
+        return kind, repr(value)  # tells 0.0 from -0.0; NaN is itself
+    return _Contents(value, objects).of(value, 0)
+
+
+class _Itself:
+    """Stands for an object that equals itself alone, and keeps it alive: a later one could have its id()."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Itself) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
+
+
+class _Contents:
+    """Makes the key of one value."""
+
+    def __init__(self, top, objects):
+        self.top, self.objects = top, objects
+        self.seen = {}  # numbers of the objects met so far, which may hold themselves, by id()
+        self.kept = []  # keeps them alive, so that no other gets their id()
+        self.classes = set()  # whose attributes are in the key
+
+    def of(self, value, depth):
+        kind = type(value)
+        if kind in _VALUES:
+            return kind, value
+        if kind is float or kind is complex:
+            return kind, repr(value)
+        if isinstance(value, (enum.Enum, Constant)):
+            return kind, value
+        if kind in _EMPTY and not value:
+            return kind,
+        if id(value) in self.seen:
+            return "met", self.seen[id(value)]
+        if depth > _DEEPEST or len(self.seen) > _MOST_PARTS:
+            return self._untold(value, f"more than {_MOST_PARTS} objects" if depth <= _DEEPEST else f"objects nested {_DEEPEST} deep")
+        self.seen[id(value)] = len(self.seen)
+        self.kept.append(value)
+        return (kind, *self._parts(kind, value, depth + 1))
+
+    def all(self, values, depth):
+        return tuple([self.of(value, depth) for value in values])
+
+    def pairs(self, items, depth):
+        return tuple([(self.of(name, depth), self.of(value, depth)) for name, value in items])
+
+    def _parts(self, kind, value, depth):
+        numpy = sys.modules.get("numpy")
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, type):
+            return _Itself(value), self._of_class(value, depth)
+        if isinstance(value, _ALWAYS_ALIKE) or kind.__module__.startswith(__package__):
+            return _Itself(value),
+        if isinstance(value, types.FunctionType):
+            return (_Itself(value if self.objects else value.__code__), self.all((value.__defaults__, value.__kwdefaults__), depth),
+                    self.all(map(_contents, value.__closure__ or ()), depth), self.of(vars(value), depth))
+        if isinstance(value, types.MethodType):
+            return self.all((value.__func__, value.__self__), depth)
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):  # functions of C, methods such as [1, 2].index
+            return value.__name__, self.of(value.__self__, depth)
+        if isinstance(value, weakref.ref):
+            return self.of(value(), depth),
+        if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+            held = self.all(value.ravel().tolist(), depth) if value.dtype.hasobject else value.tobytes()
+            return value.shape, str(value.dtype), held, self.of(getattr(value, "__dict__", None), depth)
+        return self._object(kind, value, depth)
+
+    def _object(self, kind, value, depth):
+        found = []
+        if isinstance(value, functools.partial):
+            found.append(self.all((value.func, value.args, value.keywords), depth))
+        elif isinstance(value, (dict, types.MappingProxyType)):
+            found.append(self.pairs(value.items(), depth))
+            found += [self.of(value.default_factory, depth)] if isinstance(value, collections.defaultdict) else []
+        elif isinstance(value, (list, tuple, collections.deque, collections.abc.KeysView, collections.abc.ValuesView)):
+            found.append(self.all(value, depth))
+        elif isinstance(value, (set, frozenset, collections.abc.ItemsView)):
+            found.append(frozenset(self.all(value, depth)))
+        elif isinstance(value, slice):
+            found.append(self.all((value.start, value.stop, value.step), depth))
+        elif isinstance(value, (bytearray, memoryview)):
+            found.append(bytes(value))
+        else:
+            found += [base.__repr__(value) for base in (int, float, complex, str, bytes) if isinstance(value, base)]
+        slots = [name for cls in kind.__mro__ for name in _slots(cls)]
+        found += [(name, self.of(getattr(value, name), depth)) for name in slots if hasattr(value, name)]
+        if hasattr(value, "__dict__"):
+            found.append(tuple([(name, self.of(own, depth)) for name, own in vars(value).items()]))
+        opaque = not found and not slots  # an object implemented in C
+        if self.objects and kind.__eq__ is object.__eq__:
+            refused_later = value is self.top and isinstance(value, collections.abc.Iterator)
+            if opaque and kind is not object and not callable(value) and not refused_later:
+                return self._untold(value, f"a {kind.__name__}")
+            found.append(_Itself(value))
+        elif opaque and self.objects:
+            if kind.__hash__ is None:
+                return self._untold(value, f"a {kind.__name__}")
+            found.append(value)  # one that is a value, such as a date
+        found.append(self._of_class(kind, depth))
+        return found
+
+    def _tensor(self, value):
+        """Programs hold tensors, whose elements they read in every call; a tensor without dimensions may be a number there."""
+        form = value.shape, value.dtype, value.layout
+        if not self.objects:
+            return form
+        if value.layout is not torch.strided or value.is_meta:
+            return _Itself(value), form, value.requires_grad
+        return (_Itself(value), form, value.requires_grad, value.stride(), value.data_ptr(), repr(value.item()) if value.dim() == 0 else "")
+
+    def _of_class(self, kind, depth):
+        """The attributes of a class that are data, such as those of a class of settings."""
+        found = []
+        for cls in kind.__mro__:
+            if cls not in self.classes and cls.__module__.partition(".")[0] not in _LIBRARIES:
+                self.classes.add(cls)
+                found += [(name, self.of(value, depth)) for name, value in vars(cls).items()
+                          if isinstance(value, _DATA) and not name.startswith("__")]
+        return tuple(found)
+
+    def _untold(self, value, what):
+        if not self.objects:
+            return type(value),
+        name = type(self.top).__name__
+        fail("run", "argument", f"a {name} that holds {what}" if value is not self.top else f"a {name}",
+             "what Python can look at, to tell this call from others", "numbers, text, functions and objects of these")

@@ -212,6 +212,7 @@ class WideModule(nn.Module):
             dims = self._dims(form)
             tensors = [moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
             core, recorder = self._core(form, dims)
+            recorder.arguments = form.bare()  # of the program's, other objects may have changed
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
             self.__dict__["_quick"] = (core, recorder) if quick else None
         self.__dict__.update(_latest=core, _recorder=recorder)
@@ -305,7 +306,8 @@ class WideModule(nn.Module):
                 if found is None:
                     with torch_threads(self._options.threads):
                         found = self._compiled(form, dims)
-                    self._keep(key, found)
+                    found[1].key = form.key()  # arguments may have changed when forward used them first
+                    self._keep((found[1].key, *key[1:]), found)
         return found
 
     def _kept(self, key):

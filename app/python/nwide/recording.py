@@ -19,6 +19,7 @@ from torch.utils import checkpoint
 from . import _core, guards
 from .architecture import PLAIN, path_text
 from .causes import cause_of, refuse_hidden, told
+from .classes import contents
 from .constant import Constant
 from .errors import Error, fail
 
@@ -51,27 +52,13 @@ class Form:
         return pytree.tree_map_only(Constant, lambda constant: constant.tensor, self.build(tensors))
 
     def key(self):
-        return self.spec, tuple(r if r is None else (type(r[0]), _hashable(r[0])) for r in self.rest)
+        return self.spec, tuple([r if r is None else contents(r[0]) for r in self.rest])
 
     def same(self, other):
-        return self.spec == other.spec and self.key()[1] == other.key()[1]
-
-
-def _hashable(value, inside=False):
-    """A hashable key of an argument: values with equal keys share a program. `inside`: it is an object's attribute."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray) and not value.dtype.hasobject:
-        return value.shape, str(value.dtype), value.tobytes()
-    if isinstance(value, (float, complex)):
-        return repr(value)  # tells 0.0 from -0.0; NaN is itself
-    if not inside and type(value).__hash__ is object.__hash__ and not callable(value):
-        # Equal to itself alone, even after its attributes have changed.
-        return id(value), tuple((name, type(own), _hashable(own, True)) for name, own in getattr(value, "__dict__", {}).items())
-    try:
-        hash(value)
-        return value
-    except TypeError:
-        return repr(value)
+        """Whether another form has the same nesting and values, apart from tensors."""
+        return self.spec == other.spec and all(
+            a is b or None not in (a, b) and contents(a[0], objects=False) == contents(b[0], objects=False)
+            for a, b in zip(self.rest, other.rest))
 
 
 def argument_names(model, form):
@@ -305,6 +292,7 @@ class Recorder:
         self.hooked = hooked
         self.model, self.arguments, self.exporting = model, arguments.bare(), exporting
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
+        self.key = None  # of the arguments' form, if later recordings have to be of the same
         self.results = {}  # form of the results, by `_kind` of the inputs
         self.only = None  # that form, if it is the same for all
         self.place, self.cause = "", ""  # where the last call failed, and why, if its frames tell
@@ -316,6 +304,8 @@ class Recorder:
     def __call__(self, tensors):
         self.place, self.cause, self.recorded = "", "", True
         _here.inputs = {id(t) for t in (*tensors, *self.model.buffers())}
+        if self.key is not None and self.arguments.key() != self.key:
+            fail("backward", "argument", "another value than in the call", "the same until gradients are compiled", "a copy for the call")
         args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         buffers = {module: dict(module._buffers) for module in self.model.modules()}
@@ -491,12 +481,15 @@ def look(model, slots, form):
     checks of values, and the names of what it changes. Refuses what another call, with other chance
     outside of torch, would do otherwise."""
     one, exporting, recorder = see(model, slots, form, seed=1)
+    before = form.key()
     if differ(one, see(model, slots, form, seed=2)[0]):
         if recorder.counted:
             fail("forward", "program", f"another one in each call, in which {recorder.counted} changes", "one that depends on sizes alone",
                  f"a buffer in place of {recorder.counted}, and torch.where for a branch on it")
         fail("forward", "program", "another one in another call", "one that depends on sizes alone",
              "torch's own random numbers in place of random's and NumPy's")
+    if form.key() != before:
+        fail("forward", "argument", "a change of what it holds in every call", "an argument left as it is", "to return the value")
     return exporting, one.updates
 
 

@@ -5,6 +5,8 @@ import package
 package.enter()
 
 import copy  # noqa: E402
+import dataclasses  # noqa: E402
+import functools  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import statistics  # noqa: E402
@@ -97,6 +99,172 @@ class Calls(unittest.TestCase):
         with torch.no_grad():
             torch.testing.assert_close(wide(x), stack(models, x))
         self.assertFalse(torch.equal(wide.state_dict()["1.running_mean"], before))
+
+
+@dataclasses.dataclass
+class Unseen:
+    scale: float = dataclasses.field(default=1.0, repr=False)
+
+
+class Named:
+    """Does not show what it holds."""
+
+    __hash__ = None
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __repr__(self):
+        return "Named"
+
+
+class Slotted:
+    __slots__ = ("scale",)
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __eq__(self, other):
+        return isinstance(other, Slotted)
+
+    def __hash__(self):
+        return 0
+
+
+class Called:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, value):
+        return value * self.scale
+
+
+class Part(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.scale, self.weight = 1.0, nn.Parameter(torch.ones(shape, dtype=torch.float64), requires_grad=False)
+
+    def forward(self, value):
+        return value * self.weight * self.scale
+
+
+class Holder:
+    shared = 1.0
+
+    def __init__(self):
+        self.inner, self.many = Called(1.0), [1.0]
+        self.inner.holder = self  # objects may hold themselves
+
+
+def scale_of(how, y):
+    return y * how.scale
+
+
+class Kinds(unittest.TestCase):
+    """What is no tensor among the arguments: a call with others is another kind of call."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4).double()
+
+        def forward(self, x, how, function=None):
+            y = self.linear(x)
+            return how(y) if function is None else function(how, y)
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.models = [self.Net() for _ in range(3)]
+        self.wide = nw.compile(copy.deepcopy(self.models), options=nw.Options(tune=False))
+        self.x = torch.randn(3, 5, 4, dtype=torch.float64)
+
+    def check(self, how, function=None):
+        with torch.no_grad():
+            expected = torch.stack([m(one, how, function) for m, one in zip(self.models, self.x)])
+            torch.testing.assert_close(self.wide(self.x, how, function), expected, rtol=1e-12, atol=1e-12)
+
+    def test_objects_that_look_alike(self):
+        for kind in (Unseen, Named, Slotted):
+            for scale in (1.0, 3.0, -0.0, 1.0):
+                with self.subTest(kind.__name__, scale=scale):
+                    self.check(kind(scale), scale_of)
+
+    def test_attributes_that_change(self):
+        shared, many, default, keyword = Called(1.0), [1.0], {"scale": 1.0}, [1.0]
+
+        def closes(y):
+            return y * many[0]
+
+        def defaults(y, scale=default, *, more=keyword):
+            return y * scale["scale"] * more[0]
+
+        part, weighted, scalar, holder = Part(4), Part(4), Part(()), Holder()
+        cases = {
+            "callable": (shared, lambda v: setattr(shared, "scale", v)),
+            "partial": (functools.partial(torch.mul, shared.scale), None),
+            "method": (shared.__call__, lambda v: setattr(shared, "scale", v)),
+            "closure": (closes, lambda v: many.__setitem__(0, v)),
+            "default": (defaults, lambda v: default.update(scale=v)),
+            "keyword": (defaults, lambda v: keyword.__setitem__(0, v)),
+            "part": (part, lambda v: setattr(part, "scale", v)),
+            "weight": (weighted, lambda v: weighted.weight.data.fill_(v)),
+            "weight of no dimensions": (scalar, lambda v: scalar.weight.data.fill_(v)),
+            "another weight": (weighted, lambda v: setattr(weighted, "weight", nn.Parameter(torch.full((4,), v).double(), False))),
+        }
+        for name, (how, change) in cases.items():
+            for value in (2.0, 3.0, 2.0) if change else (2.0,):
+                with self.subTest(name, value=value):
+                    self.check(how)
+                    change and change(value)
+                    self.check(how)
+        for name, change in (("inner", lambda v: setattr(holder.inner, "scale", v)), ("item", lambda v: holder.many.__setitem__(0, v)),
+                             ("class", lambda v: setattr(Holder, "shared", v))):
+            for value in (2.0, 3.0, 1.0):
+                with self.subTest(name, value=value):
+                    change(value)
+                    self.check(holder, lambda how, y: y * how.inner.scale * how.many[0] * how.shared)
+
+    def test_another_object_has_the_program_of_the_first_but_not_what_became_of_it(self):
+        one = Unseen(2.0)
+        self.check(one, scale_of)
+        one.scale = 5.0
+        self.x = self.x[:, :3]  # another size is recorded again
+        with mock.patch.object(recording, "look", side_effect=AssertionError):
+            self.check(Unseen(2.0), scale_of)
+
+    def test_gradients_are_those_of_the_call(self):
+        how = Unseen(2.0)
+        x = self.x.clone().requires_grad_()
+        y = self.wide(x, how, scale_of)
+        how.scale = 3.0
+        try:
+            y.sum().backward()
+        except nw.Error as error:
+            self.assertRegex(str(error), r"^\[backward\] argument: got another value than in the call, expected the same ")
+            return
+        own = self.x.clone().requires_grad_()
+        sum(m(one, Unseen(2.0), scale_of).sum() for m, one in zip(self.models, own)).backward()
+        torch.testing.assert_close(x.grad, own.grad, rtol=1e-12, atol=1e-12)
+
+    def test_what_python_cannot_look_at_is_refused(self):
+        def drawn(y):
+            return y * next(numbers)
+
+        def long(y):
+            return y * many[0]["a"]
+
+        numbers, many = iter((1.0, 2.0)), [{"a": 1.0} for _ in range(20_000)]
+        for how, got in ((drawn, "a function that holds a tuple_iterator"), (long, "a function that holds more than 10000 objects"),
+                         (torch.Generator(), "a Generator")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[run\] argument: got {got}, expected what Python can look at, to tell this call "
+                                                  r"from others; try numbers, text, functions and objects of these$"):
+                self.wide(self.x, how)
+
+    def test_the_same_again_compiles_nothing(self):
+        for how in (Called(2.0), Part(4), torch.relu, functools.partial(torch.mul, 2.0), lambda y: y * 2):
+            self.check(how)
+            with mock.patch.object(recording, "record", side_effect=AssertionError):
+                self.check(how)
 
 
 class Processes(unittest.TestCase):
