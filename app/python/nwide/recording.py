@@ -482,11 +482,13 @@ def look(model, slots, form):
     outside of torch, would do otherwise."""
     one, exporting, recorder = see(model, slots, form, seed=1)
     before = form.key()
-    if differ(one, see(model, slots, form, seed=2)[0]):
+    other, _, again = see(model, slots, form, seed=2)
+    what = "program" if differ(one, other) else "" if recorder.only.same(again.only) else "result that is no tensor"
+    if what:
         if recorder.counted:
-            fail("forward", "program", f"another one in each call, in which {recorder.counted} changes", "one that depends on sizes alone",
+            fail("forward", what, f"another one in each call, in which {recorder.counted} changes", "one that depends on sizes alone",
                  f"a buffer in place of {recorder.counted}, and torch.where for a branch on it")
-        fail("forward", "program", "another one in another call", "one that depends on sizes alone",
+        fail("forward", what, "another one in another call", "one that depends on sizes alone",
              "torch's own random numbers in place of random's and NumPy's")
     if form.key() != before:
         fail("forward", "argument", "a change of what it holds in every call", "an argument left as it is", "to return the value")

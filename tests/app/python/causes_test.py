@@ -11,6 +11,7 @@ import copy  # noqa: E402
 import dataclasses  # noqa: E402
 import functools  # noqa: E402
 import io  # noqa: E402
+import random  # noqa: E402
 import typing  # noqa: E402
 import unittest  # noqa: E402
 
@@ -126,6 +127,7 @@ FOLLOWED = {
     "layers": (lambda m, x: m.layers[1](m.layers[0](x)), {"prepare": two_layers}),
     "nested": (lambda m, x: {"a": [m.linear(x), None, "text", 3], "b": Pair(x + 1, (x.sum(),))}, {}),
     "dataclass": (lambda m, x: Known(m.linear(x), {"twice": x * 2}), {}),
+    "objects": (lambda m, x: (m.linear(x), Plain([1.0, {"a": None}]), lambda: len(x), {"size", x.shape}), {}),
     "ordered": (lambda m, x: collections.OrderedDict(a=m.linear(x), b=collections.defaultdict(list, c=[x])), {}),
 }
 
@@ -133,6 +135,11 @@ FOLLOWED = {
 def counter(m, x):
     m.calls += 1
     return m.linear(x) * m.calls
+
+
+def counts(m, x):
+    m.calls += 1
+    return m.linear(x), m.calls
 
 
 def keeps(m, x):
@@ -202,6 +209,11 @@ REFUSED = {
     "mask": (lambda m, x: m.linear(x[x[:, 0] > 0]), {}, "a result shape that depends .*; try a mask of fixed size.*nw.constant"),
     "print": (prints, {}, "print: got a tensor's values as text, .*; try its shape"),
     "counter in use": (counter, {}, "got another one in each call, in which calls changes, .*; try a buffer in place of calls"),
+    "result that counts": (counts, {}, r"^\[forward\] result that is no tensor: got another one in each call, in which calls changes, .*; "
+                           "try a buffer in place of calls"),
+    "result of chance": (lambda m, x: {"y": m.linear(x), "more": Plain([random.random()])}, {},
+                         r"^\[forward\] result that is no tensor: got another one in another call, .*; try torch's own random numbers"),
+    "size by chance": (lambda m, x: [m.linear(x)] * random.randint(1, 1000), {}, "got another one in another call"),
     "list of results": (keeps, {}, r"^\[seen\] state: got a tensor .*; try register_buffer"),
     "autograd.grad": (gradient, {}, r"autograd: got a gradient inside of forward.*; try torch.func.grad, or torch.enable_grad\(\)"),
     "cond": (lambda m, x: torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (m.linear(x),)), {},
