@@ -14,7 +14,8 @@ from torch import nn
 
 from ..architecture import aliases_of, check_like, refuse_recomputed, slots_of
 from ..errors import Error, fail, one_line
-from ..recording import detached_data, hooked_parameters, plain_gradients, refuse_backward_hooks, untouched_randomness
+from ..guards import detached_data, plain_gradients
+from ..recording import hooked_parameters, refuse_backward_hooks, untouched_randomness
 from . import tensor_files
 
 
