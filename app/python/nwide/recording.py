@@ -197,7 +197,10 @@ class Recorder:
             plain = guards.plain_gradients if torch.is_grad_enabled() else contextlib.nullcontext()
             with as_for_export(self.exporting), guards.without_numpy, guards.detached_data(), plain, parametrized_anew(), \
                     torch.compiler.set_stance("force_eager"):
-                results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
+                given = pytree.tree_flatten((args, kwargs))
+                results = self.model(*args, **kwargs)
+                _refuse_written(given, pytree.tree_flatten((args, kwargs)))
+                results = self._rebound(buffers, Form(results))
                 for rest in results.rest:
                     refuse_hidden("forward", "result", rest and rest[0])
         except Exception as error:
@@ -264,6 +267,14 @@ class Recorder:
         one = [t if d is None else t[0] for t, d in zip(tensors, dims)]
         with_grad = _kind(one, any(t.requires_grad for t in outputs))
         return self.results[with_grad if with_grad in self.results else _kind(one, False)]
+
+
+def _refuse_written(before, after):
+    """Raises Error if forward wrote to a list or dict of the call: later calls, which do not run forward, would not."""
+    (leaves, spec), (now, its) = before, after
+    if spec != its or any(a is not b for a, b in zip(leaves, now)):
+        fail("forward", "argument", "a list or dict that forward writes to", "arguments left as they are",
+             "a copy, as dict(batch), and returning what is written")
 
 
 def _kind(tensors, grad):

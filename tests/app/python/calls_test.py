@@ -267,6 +267,90 @@ class Kinds(unittest.TestCase):
                 self.check(how)
 
 
+class Writes(unittest.TestCase):
+    """What forward writes to its arguments is refused: a program would not write it."""
+
+    def net(self, function):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(4, 4).double()
+
+            def forward(self, *args, **kwargs):
+                return function(self, *args, **kwargs)
+
+        torch.manual_seed(0)
+        return [Net() for _ in range(3)]
+
+    def test_lists_and_dicts(self):
+        def adds(m, batch):
+            batch["out"] = m.linear(batch["x"])
+            return batch["out"].sum()
+
+        def takes(m, batch):
+            return m.linear(batch.pop("x"))
+
+        def puts(m, batch):
+            batch["x"] = batch["x"] + 1
+            return m.linear(batch["x"])
+
+        def appends(m, batch, log=None):
+            log.append(batch["x"].shape)
+            return m.linear(batch["x"])
+
+        def nested(m, batch):
+            batch["more"][0]["seen"] = True
+            return m.linear(batch["x"])
+
+        x = torch.randn(3, 5, 4, dtype=torch.float64)
+        for function in (adds, takes, puts, appends, nested):
+            with self.subTest(function.__name__):
+                wide = nw.compile(self.net(function))
+                more = {"log": []} if function is appends else {}
+                with self.assertRaisesRegex(nw.Error, r"^\[forward\] argument: got a list or dict that forward writes to, expected arguments "
+                                                      r"left as they are; try a copy, .*\(in the model itself"):
+                    wide({"x": x, "more": [{}]}, **more)
+
+    def test_objects(self):
+        def counts(m, x, log):
+            log.count += 1
+            return m.linear(x)
+
+        def appends(m, x, log):
+            log.seen.append(x.shape)
+            return m.linear(x)
+
+        for function in (counts, appends):
+            log = Called(1.0)
+            log.count, log.seen = 0, []
+            with self.subTest(function.__name__), self.assertRaisesRegex(
+                    nw.Error, r"^\[forward\] argument: got a change of what it holds in every call, expected an argument left as it is; try "):
+                nw.compile(self.net(function))(torch.randn(3, 5, 4, dtype=torch.float64), log)
+
+    def test_what_is_written_to_copies(self):
+        def own(m, batch, **more):
+            scale = more.pop("scale")
+            batch = dict(batch)
+            batch["x"] = batch["x"] * scale
+            batch["out"] = m.linear(batch["x"])
+            return batch
+
+        def keeps(m, batch, scale):
+            if not hasattr(scale, "known"):  # what is found at the first use
+                scale.known = 2 * scale.scale
+            return {"out": m.linear(batch["x"]) * scale.known}
+
+        x = torch.randn(3, 5, 4, dtype=torch.float64)
+        for function, scale in ((own, 2.0), (keeps, Called(2.0))):
+            models = self.net(function)
+            wide = nw.compile(copy.deepcopy(models))
+            for _ in range(2):
+                with torch.no_grad():
+                    got, expected = wide({"x": x}, scale=scale), [m({"x": one}, scale=scale) for m, one in zip(models, x)]
+                for name in expected[0]:
+                    torch.testing.assert_close(got[name], torch.stack([e[name] for e in expected]), rtol=1e-12, atol=1e-12)
+
+
 class Processes(unittest.TestCase):
     def test_a_forked_process_computes(self):
         models = [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).eval() for _ in range(8)]
