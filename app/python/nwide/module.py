@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_extra_state
 from .errors import Error, fail
-from .one import One
+from .one import Branch, One, Parts, refuse_late
 from .options import Options
 from .progress import Progress
 from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_held, separate,
@@ -35,32 +35,6 @@ UNSEEN = ("a wide module is compiled already: torch.compile runs it as it is, be
 MOST_FORMS = 32  # call signatures kept compiled: non-tensor arguments, modes, dtypes
 
 
-class Branch(nn.Module):
-    """One submodule in the models' tree of names. Its train/eval mode applies to that submodule of all models."""
-
-    def __init__(self, wide, path):
-        super().__init__()
-        self.__dict__.update(_wide=wide, _path=path)
-
-    def __setattr__(self, name, value):
-        if "_wide" in self.__dict__:
-            _refuse_late(self._wide._model.get_submodule(self._path), name, f"{self._path}.{name}")
-        super().__setattr__(name, value)
-        if name == "training" and "_wide" in self.__dict__:
-            self._wide._model.get_submodule(self._path).training = value
-            self._wide._modes_changed()
-
-    def _no_hook(self, *_, **__):
-        fail("wide", f"hook of {self._path}", "one of a part, which is never called by itself", "hooks of the wide module",
-             "the models before nw.compile")
-
-    register_forward_hook = register_forward_pre_hook = _no_hook
-    register_full_backward_hook = register_full_backward_pre_hook = _no_hook
-
-    def __repr__(self):
-        return "..."
-
-
 class WideModule(nn.Module):
     """N models of one architecture: takes inputs `[N, ...]` and returns the models' outputs `[N, ...]`.
 
@@ -76,7 +50,7 @@ class WideModule(nn.Module):
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
         super().__init__()
         # Bypasses nn.Module's registration: these are not part of the state.
-        self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
+        self.__dict__.update(_modules=Parts(), _model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
                              _fixed=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
@@ -96,7 +70,7 @@ class WideModule(nn.Module):
 
     def __setattr__(self, name, value):
         if name not in ("n", "training") and "_model" in self.__dict__:
-            _refuse_late(self._model, name, name)
+            refuse_late(self._model, name, name)
         super().__setattr__(name, value)
         if name == "training" and "_model" in self.__dict__:
             self._model.training = value
@@ -563,13 +537,6 @@ def moved(tensor, source, target):
         return tensor.movedim(source, target)
     except IndexError:
         fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
-
-
-def _refuse_late(module, name, what):
-    """Raises Error for a new value of an attribute that is no tensor: it is a constant of the compiled programs."""
-    if name == "training" or name.startswith("_") or name not in vars(module) or isinstance(vars(module)[name], torch.Tensor):
-        return
-    fail("wide", what, "an assignment after nw.compile", "none", "the models before nw.compile")
 
 
 def _autocast():

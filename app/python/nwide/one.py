@@ -1,4 +1,4 @@
-"""One of the N models of a wide module."""
+"""Parts of a wide module: one of the N models, and one submodule of all."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -64,3 +64,71 @@ class One:
         own = self._wide._one_model()
         self._write(own)
         return own
+
+
+class Parts(dict):
+    """A wide module's or branch's submodules by name. Those of the models stay as they are: a call would compute with the old
+    one."""
+
+    def __init__(self, path=""):
+        super().__init__()
+        self.path = path
+
+    def _refuse(self, name, what):
+        if isinstance(self.get(name), Branch):
+            fail("wide", f"{self.path}{name}", f"{what} after nw.compile", "none", "the models before nw.compile")
+
+    def __setitem__(self, name, module):
+        if module is not self.get(name):
+            self._refuse(name, "an assignment")
+        super().__setitem__(name, module)
+
+    def __delitem__(self, name):
+        self._refuse(name, "a removal")
+        super().__delitem__(name)
+
+    def pop(self, name, *default):
+        self._refuse(name, "a removal")
+        return super().pop(name, *default)
+
+    def clear(self):
+        for name in self:
+            self._refuse(name, "a removal")
+        super().clear()
+
+    def update(self, *others, **more):
+        for name, module in dict(*others, **more).items():
+            self[name] = module
+
+
+class Branch(nn.Module):
+    """One submodule in the models' tree of names. Its train/eval mode applies to that submodule of all models."""
+
+    def __init__(self, wide, path):
+        super().__init__()
+        self.__dict__.update(_modules=Parts(f"{path}."), _wide=wide, _path=path)
+
+    def __setattr__(self, name, value):
+        if "_wide" in self.__dict__:
+            refuse_late(self._wide._model.get_submodule(self._path), name, f"{self._path}.{name}")
+        super().__setattr__(name, value)
+        if name == "training" and "_wide" in self.__dict__:
+            self._wide._model.get_submodule(self._path).training = value
+            self._wide._modes_changed()
+
+    def _no_hook(self, *_, **__):
+        fail("wide", f"hook of {self._path}", "one of a part, which is never called by itself", "hooks of the wide module",
+             "the models before nw.compile")
+
+    register_forward_hook = register_forward_pre_hook = _no_hook
+    register_full_backward_hook = register_full_backward_pre_hook = _no_hook
+
+    def __repr__(self):
+        return "..."
+
+
+def refuse_late(module, name, what):
+    """Raises Error for a new value of an attribute that is no tensor: it is a constant of the compiled programs."""
+    if name == "training" or name.startswith("_") or name not in vars(module) or isinstance(vars(module)[name], torch.Tensor):
+        return
+    fail("wide", what, "an assignment after nw.compile", "none", "the models before nw.compile")

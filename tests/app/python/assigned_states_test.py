@@ -1,10 +1,11 @@
-"""Names of parts and tensors; load_state_dict(assign=True): the tensors given become the wide module's own."""
+"""Names of parts and tensors; parts that are replaced; load_state_dict(assign=True): the tensors given become the wide module's own."""
 
 import package
 
 package.enter()
 
 import copy  # noqa: E402
+import pickle  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402
@@ -114,6 +115,39 @@ class Names(unittest.TestCase):
         for model, name in ((lambda: Net("_model"), "_model"), (lambda: nn.Sequential(Net("_wide")), "0._wide")):
             with self.assertRaisesRegex(nw.Error, rf"^\[compile\] submodule {name}: got a name that .*; try to rename _"):
                 nw.compile([model() for _ in range(3)])
+
+
+class Headed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.fc = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(self.body(x))
+
+
+class Parts(unittest.TestCase):
+    def test_parts_that_are_replaced_or_removed(self):
+        torch.manual_seed(0)
+        models, x = [Headed().double() for _ in range(2)], torch.randn(2, 5, 4, dtype=torch.float64)
+        expected = torch.stack([m(one) for m, one in zip(models, x)])
+        wide = nw.compile(models)
+        other = nn.Linear(4, 7)
+        for wide in (wide, copy.deepcopy(wide), pickle.loads(pickle.dumps(wide))):
+            body = wide.get_submodule("body")
+            for part, what, change in (
+                    ("fc", "an assignment", lambda: setattr(wide, "fc", other)), ("fc", "an assignment", lambda: wide.add_module("fc", other)),
+                    ("fc", "an assignment", lambda: wide.register_module("fc", other)), ("fc", "a removal", lambda: delattr(wide, "fc")),
+                    ("fc", "an assignment", lambda: setattr(wide, "fc", None)), ("fc", "an assignment", lambda: wide._modules.update(fc=other)),
+                    ("fc", "an assignment", lambda: wide.set_submodule("fc", other)), ("fc", "a removal", lambda: wide._modules.pop("fc")),
+                    (r"body\.0", "an assignment", lambda: setattr(body, "0", other)), (r"body\.1", "a removal", lambda: delattr(body, "1")),
+                    (r"body\.0", "an assignment", lambda: wide.set_submodule("body.0", other)),
+                    (r"body\.0", "a removal", lambda: body._modules.__delitem__("0")), ("body", "a removal", lambda: wide._modules.clear())):
+                with self.subTest(part, what=what), self.assertRaisesRegex(
+                        nw.Error, rf"^\[wide\] {part}: got {what} after nw.compile, expected none; try the models before nw.compile$"):
+                    change()
+            torch.testing.assert_close(wide(x), expected, rtol=1e-12, atol=1e-12)
+            wide.loss, wide.loss = nn.MSELoss(), nn.L1Loss()  # the user's own
 
 
 if __name__ == "__main__":
