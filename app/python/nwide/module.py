@@ -179,8 +179,9 @@ class WideModule(nn.Module):
         refuse_traces((args, kwargs))
         # Fast path: one tensor in, same kind of call as the last one.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
-        if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
-            (core, recorder), tensors, dims = self._quick, args, (0,)
+        quick = self._quick
+        if single and quick is not None and not torch.is_autocast_enabled("cpu") and quick[2] is torch.get_default_dtype():
+            (core, recorder, _), tensors, dims = quick, args, (0,)
         else:
             form = Form((args, kwargs))
             dims = self._dims(form)
@@ -188,7 +189,7 @@ class WideModule(nn.Module):
             core, recorder = self._core(form, dims)
             recorder.arguments = form.bare()  # of the program's, other objects may have changed
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
-            self.__dict__["_quick"] = (core, recorder) if quick else None
+            self.__dict__["_quick"] = (core, recorder, torch.get_default_dtype()) if quick else None
         self.__dict__.update(_latest=core, _recorder=recorder)
         recorder.user = self._own_name
         try:
@@ -269,10 +270,10 @@ class WideModule(nn.Module):
         return tuple(d for d, rest in zip(flat, form.rest) if rest is None)
 
     def _core(self, form, dims):
-        """The compiled program for a kind of call: its form, the submodules' modes, autocast."""
+        """The compiled program for a kind of call: its form, the submodules' modes, autocast, the default dtype."""
         if self._modes is None:
             self.__dict__["_modes"] = modes(self._model)
-        key = form.key(), dims, self._modes, _autocast()
+        key = form.key(), dims, self._modes, _autocast(), torch.get_default_dtype()
         found = self._kept(key)
         if found is None:
             with COMPILING:

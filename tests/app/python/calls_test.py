@@ -246,6 +246,34 @@ class Kinds(unittest.TestCase):
         sum(m(one, Unseen(2.0), scale_of).sum() for m, one in zip(self.models, own)).backward()
         torch.testing.assert_close(x.grad, own.grad, rtol=1e-12, atol=1e-12)
 
+    def test_the_default_dtype(self):
+        class Makes(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(1, 4).double()
+
+            def forward(self, i):
+                return torch.zeros(2) + 1 / 3, i / 7, self.linear((i / 7).double()[..., None]), torch.tensor(1.5)
+
+        models, i = [Makes() for _ in range(3)], torch.arange(6).view(3, 2)
+        wide = nw.compile(copy.deepcopy(models))
+        gradients, before = [], torch.get_default_dtype()
+        for dtype in (before, torch.float64, before):
+            torch.set_default_dtype(dtype)
+            try:
+                for _ in range(2):
+                    got, expected = wide(i), [m(one) for m, one in zip(models, i)]
+                    for k, each in enumerate(zip(*expected)):
+                        self.assertEqual(got[k].dtype, each[0].dtype)
+                        torch.testing.assert_close(got[k], torch.stack(each), rtol=1e-12 if dtype is torch.float64 else 1e-6, atol=0)
+                wide.zero_grad()
+                got[2].sum().backward()
+                gradients.append(wide.get_parameter("linear.weight").grad[..., 0])
+            finally:
+                torch.set_default_dtype(before)
+        for got, dtype in zip(gradients, (before, torch.float64, before)):
+            torch.testing.assert_close(got, (i.to(dtype) / 7).double().sum(1)[:, None].expand(3, 4), rtol=1e-12, atol=0)
+
     def test_what_python_cannot_look_at_is_refused(self):
         def drawn(y):
             return y * next(numbers)
