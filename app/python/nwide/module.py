@@ -19,8 +19,8 @@ from .errors import Error, fail
 from .one import Branch, One, Parts, refuse_late
 from .options import Options
 from .progress import Progress
-from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_held, separate,
-                        torch_threads)
+from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
+                        separate, torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed, Some
 from .tracing import refuse, refuse_traces
@@ -192,6 +192,9 @@ class WideModule(nn.Module):
             self.__dict__["_quick"] = (core, recorder, torch.get_default_dtype()) if quick else None
         self.__dict__.update(_latest=core, _recorder=recorder)
         recorder.user = self._own_name
+        if recorder.captured and torch.is_grad_enabled() and any(
+                t.requires_grad for t in (*tensors, *(() if self._frozen else self._weights()))):
+            refuse_cut_off(recorder, tensors, dims)
         try:
             with self._turn:  # the next call needs the buffers that this call updates
                 outputs, changed = core.run(tensors, weights())
@@ -304,9 +307,10 @@ class WideModule(nn.Module):
             if d is not None and (t.dim() == 0 or moved(t, d, 0).shape[0] != self.n):
                 fail("run", f"input {name}", tuple(t.shape), f"{self.n} models in dimension {d}", "nw.pack")
         one = Form(form.build([t if d is None else t.select(d, 0) for t, d in zip(form.tensors, dims)]))
-        exporting, updates = look(self._model, self._slots, one)
+        exporting, updates, outside = look(self._model, self._slots, one)
         self._make_own(updates)
         recorder = Recorder(self._model, form, exporting, self._hooked)
+        recorder.captured = outside
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,
             shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})

@@ -169,6 +169,8 @@ class Recorder:
         self.hooked = hooked
         self.model, self.arguments, self.exporting = model, arguments.bare(), exporting
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
+        self.captured = ()  # tensors of numbers that forward takes from outside of the model and the arguments
+        self.apart = {}  # whether no gradient reaches one of those, by which need one
         self.key = None  # of the arguments' form, if later recordings have to be of the same
         self.results = {}  # form of the results, by `_kind` of the inputs
         self.only = None  # that form, if it is the same for all
@@ -366,8 +368,8 @@ def named(model, slots):
 
 def look(model, slots, form):
     """Whether a call must be recorded with the flag of torch.export set, by which libraries leave out
-    checks of values, and the names of what it changes. Refuses what another call, with other chance
-    outside of torch, would do otherwise."""
+    checks of values, the names of what it changes, and the tensors that forward takes from outside.
+    Refuses what another call, with other chance outside of torch, would do otherwise."""
     one, exporting, recorder = see(model, slots, form, seed=1)
     before = form.key()
     other, _, again = see(model, slots, form, seed=2)
@@ -380,7 +382,8 @@ def look(model, slots, form):
              "torch's own random numbers in place of random's and NumPy's")
     if form.key() != before:
         fail("forward", "argument", "a change of what it holds in every call", "an argument left as it is", "to return the value")
-    return exporting, one.updates
+    outside = [a for a, b in zip(one.constants, other.constants) if a is b and (a.is_floating_point() or a.is_complex())]
+    return exporting, one.updates, outside
 
 
 def differ(one, other):
@@ -393,6 +396,34 @@ def same_values(a, b):
     """Whether two tensors have equal values; NaN equals NaN."""
     return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.layout == b.layout
                       and bool(((a == b) | ((a != a) & (b != b))).all()))
+
+
+def refuse_cut_off(recorder, tensors, dims):
+    """Raises Error if a gradient of this call would reach a tensor from outside, which a program has as a constant."""
+    needs = tuple([t.requires_grad for t in recorder.captured])
+    if not any(needs) or recorder.apart.get(needs):
+        return
+    own = copy.deepcopy(recorder.model)
+    set_modes(own, recorder.modes)
+    inputs = [(t if d is None else t.select(0, 0)).detach() for t, d in zip(tensors, dims)]
+    with torch.inference_mode(False), torch.enable_grad(), untouched_randomness(0), as_for_export(recorder.exporting):
+        args, kwargs = recorder.arguments.call(inputs)
+        results = [t for t in pytree.tree_leaves(own(*args, **kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+    known = {id(p) for p in own.parameters()}
+    nodes, seen = [t.grad_fn for t in results if t.grad_fn is not None], set()
+    reached = [t for t in results if t.grad_fn is None]
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        reached += [node.variable] if hasattr(node, "variable") else []
+        nodes += [before for before, _ in node.next_functions if before is not None]
+    for t in reached:
+        if id(t) not in known:
+            fail("backward", f"tensor {tuple(t.shape)} from outside of the model", "one that needs a gradient", "parameters and arguments",
+                 "passing it as an argument, an nn.Module that has it, or t.detach() where it needs none")
+    recorder.apart[needs] = True
 
 
 def batched(model, slots, recorder, tensors, shared, compiled=False):

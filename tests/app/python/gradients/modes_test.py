@@ -326,5 +326,84 @@ class Modes(unittest.TestCase):
         self.assertLess((got - want).abs().max() / want.abs().max(), 1e-3)
 
 
+class Outside(unittest.TestCase):
+    """Tensors that forward takes from outside are constants of the program: their gradients would be missing."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.p = nn.Parameter(torch.randn(4, dtype=torch.float64))
+        self.scalar = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+        self.linear = nn.Linear(4, 4).double()
+        self.x = torch.randn(3, 5, 4, dtype=torch.float64)
+
+    def test_a_call_whose_gradients_would_reach_them_is_refused(self):
+        made = (self.p * 2).sum()  # one with a history of its own
+        functions = {"parameter": lambda a: a * self.p, "scalar": lambda a: a * self.scalar, "module": lambda a: self.linear(a).tanh(),
+                     "method": self.linear.forward, "history": lambda a: a * made, "result": lambda a: (a * 2, self.p)}
+        for name, function in functions.items():
+            with self.subTest(name):
+                wide = nw.compile(function, n=3)
+                expected = torch.vmap(function)(self.x)
+                with torch.no_grad():
+                    got = wide(self.x)
+                for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (got, expected))):
+                    torch.testing.assert_close(a, b.expand_as(a).detach(), rtol=1e-12, atol=1e-12)
+                wide(self.x)  # nothing here needs a gradient
+                for _ in range(2):
+                    with self.assertRaisesRegex(nw.Error, r"^\[backward\] tensor \(.*\) from outside of the model: got one that needs a "
+                                                          r"gradient, expected parameters and arguments; try passing it as an argument"):
+                        wide(self.x.clone().requires_grad_())
+
+    def test_a_module_among_the_arguments(self):
+        class Acts(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(4, 4).double()
+
+            def forward(self, x, act):
+                return act(self.linear(x))
+
+        models, act = [Acts() for _ in range(3)], nn.PReLU().double()
+        wide = nw.compile(copy.deepcopy(models))
+        with self.assertRaisesRegex(nw.Error, r"^\[backward\] tensor \(1,\) from outside"):
+            wide(self.x, act)
+        act.requires_grad_(False)
+        self.check(wide, models, act)
+        act.requires_grad_(True)
+        with self.assertRaisesRegex(nw.Error, r"^\[backward\] tensor \(1,\) from outside"):
+            wide(self.x, act)
+
+    def test_what_no_gradient_reaches_is_taken(self):
+        def without(y):
+            with torch.no_grad():
+                goal = self.linear(y)
+            return (y - goal).square() + self.p.detach() * (self.p > 0) + (self.scalar * 2).detach()
+
+        class Teaches(nn.Module):
+            def __init__(self, function):
+                super().__init__()
+                self.linear, self.function = nn.Linear(4, 4).double(), function
+
+            def forward(self, x):
+                return self.function(self.linear(x))
+
+        models = [Teaches(without) for _ in range(3)]
+        wide = nw.compile(copy.deepcopy(models))
+        for _ in range(2):
+            self.check(wide, models)
+
+    def check(self, wide, models, *more):
+        wide.zero_grad()
+        y = wide(self.x, *more)
+        y.square().sum().backward()
+        for i, (model, one) in enumerate(zip(models, self.x)):
+            model.zero_grad()
+            own = model(one, *more)
+            own.square().sum().backward()
+            torch.testing.assert_close(y[i], own, rtol=1e-12, atol=1e-12)
+            for name, p in model.named_parameters():
+                torch.testing.assert_close(wide.get_parameter(name).grad[i], p.grad, rtol=1e-10, atol=1e-12)
+
+
 if __name__ == "__main__":
     unittest.main()
