@@ -2,6 +2,7 @@
 
 import copy
 import json
+import operator
 import os
 import threading
 import weakref
@@ -52,7 +53,7 @@ class WideModule(nn.Module):
         # Bypasses nn.Module's registration: these are not part of the state.
         self.__dict__.update(_modules=Parts(), _model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _fixed=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
+                             _fixed=None, _fixed_of=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
         if WideModule._unseen is None:  # late, because it imports torch.compile
             WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
@@ -161,15 +162,23 @@ class WideModule(nn.Module):
         refuse("torch.jit.script")
 
     def _current(self):
-        return () if self._frozen else self._weights()
+        if not self._frozen:
+            return self._weights()
+        self._values()
+        return ()
 
     def _values(self):
         """The weights to compute with: the current ones, or those at the time of `freeze()`."""
+        weights = self._weights()
         if not self._frozen:
-            return self._weights()
+            return weights
         if self._fixed is None:
             with torch_threads(self._options.threads):
-                self.__dict__["_fixed"] = [t.detach().clone() for t in self._weights()]
+                self.__dict__.update(_fixed=[t.detach().clone() for t in weights], _fixed_of=weights)
+        elif not all(map(operator.is_, weights, self._fixed_of)):
+            odd = next(slot for slot, a, b in zip(self._slots, weights, self._fixed_of) if a is not b)
+            fail("wide", odd.name, "another tensor than at freeze()", "the one that is frozen",
+                 "freeze() again, or freeze(False) for calls with other weights, as by torch.func.functional_call")
         return self._fixed
 
     def _call(self, args, kwargs, weights, take):
@@ -422,7 +431,7 @@ class WideModule(nn.Module):
         with KEEPING:
             self._cores.clear()
             self._some.clear()
-        self.__dict__.update(_quick=None, _latest=None, _fixed=None, _rows_apart=None)
+        self.__dict__.update(_quick=None, _latest=None, _fixed=None, _fixed_of=None, _rows_apart=None)
 
     def apply(self, fn: Callable[[nn.Module], None]) -> "WideModule":
         """As nn.Module.apply for each of the N models, made anew: `fn` gets their submodules and may change tensors' values."""
@@ -472,7 +481,7 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         # Compiled programs are not copied; they are made again when needed.
-        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed=None, _rows_apart=None)
+        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed_of=None, _rows_apart=None)
         state["_places"] = state["_turn"] = state["_own_name"] = None
         return state
 
@@ -489,6 +498,8 @@ class WideModule(nn.Module):
         self.__dict__.update(_turn=threading.Lock(), _own_name=object())
         LIVE.add(self)
         self._find_places()
+        if self._fixed is not None:
+            self.__dict__["_fixed_of"] = self._weights()
 
     def __dir__(self):
         """Leaves out `coverage` before the first call: torch.jit.trace reads every attribute listed."""

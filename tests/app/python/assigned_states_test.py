@@ -10,6 +10,7 @@ import unittest  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn.utils import stateless  # noqa: E402
 
 import nwide as nw  # noqa: E402
 
@@ -115,6 +116,68 @@ class Names(unittest.TestCase):
         for model, name in ((lambda: Net("_model"), "_model"), (lambda: nn.Sequential(Net("_wide")), "0._wide")):
             with self.assertRaisesRegex(nw.Error, rf"^\[compile\] submodule {name}: got a name that .*; try to rename _"):
                 nw.compile([model() for _ in range(3)])
+
+
+class Frozen(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.models = [nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh()).double() for _ in range(3)]
+        self.x = torch.randn(3, 5, 4, dtype=torch.float64)
+
+    def check(self, wide):
+        with torch.no_grad():
+            expected = torch.stack([m(one) for m, one in zip(self.models, self.x)])
+            torch.testing.assert_close(wide(self.x), expected, rtol=1e-12, atol=1e-12)
+
+    def test_copies_keep_what_is_frozen(self):
+        for train in (False, True):
+            for called in (False, True):
+                with self.subTest(train=train, called=called):
+                    for model in self.models:
+                        model.train(train)
+                    wide = nw.compile(copy.deepcopy(self.models)).freeze()
+                    if called:
+                        self.check(wide)
+                    kept = copy.deepcopy(wide.state_dict())
+                    with torch.no_grad():
+                        for p in wide.parameters():
+                            p.zero_()
+                    before = copy.deepcopy(self.models)
+                    for twin in (copy.deepcopy(wide), pickle.loads(pickle.dumps(wide)), copy.deepcopy(copy.deepcopy(wide)), wide):
+                        self.models = copy.deepcopy(before)
+                        for _ in range(2):  # statistics go on where they are
+                            self.check(twin)
+                        twin.load_state_dict(kept)  # as for the module itself, these count from here on
+                        self.models = copy.deepcopy(before)
+                        self.check(twin)
+
+    def test_other_tensors_in_their_place_are_refused(self):
+        for model in self.models:
+            model.eval()
+        wide = nw.compile(copy.deepcopy(self.models)).freeze()
+        self.check(wide)
+        own = dict(wide.named_parameters())
+        others = {name: torch.zeros_like(p) for name, p in own.items()}
+        for wide in (wide, copy.deepcopy(wide)):
+            for given in (others, {"0.bias": others["0.bias"]}):
+                for call in (wide, wide.at([0, 1, 2])) if given is others else (wide,):
+                    with self.assertRaisesRegex(nw.Error, r"^\[wide\] 0\.(weight|bias): got another tensor than at freeze\(\), expected the one "
+                                                          r"that is frozen; try freeze\(\) again, or freeze\(False\) "):
+                        self.called_with(wide, given, call)
+            self.check(wide)
+        wide = nw.compile(copy.deepcopy(self.models)).freeze()
+        torch.testing.assert_close(torch.func.functional_call(wide, dict(wide.named_parameters()), (self.x,)), wide(self.x), rtol=0, atol=0)
+        wide.get_submodule("0").weight = nn.Parameter(others["0.weight"])
+        with self.assertRaisesRegex(nw.Error, r"^\[wide\] 0\.weight: got another tensor than at freeze"):
+            wide(self.x)
+        with torch.no_grad():
+            for model in self.models:
+                model[0].weight.zero_()
+        self.check(wide.freeze())
+
+    def called_with(self, wide, given, call):
+        with stateless._reparametrize_module(wide, given):
+            return call(self.x)
 
 
 class Headed(nn.Module):
