@@ -20,6 +20,7 @@ class Some:
         return self._with(args, kwargs, self._take)
 
     def _with(self, args, kwargs, take):
+        _refuse_hooks(self._wide)
         return self._wide._of_some(len(self._ids))._call(args, kwargs, self._weights, take)
 
     def _weights(self):
@@ -54,6 +55,7 @@ class Routed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         wide, ids = self._wide, self._ids
+        _refuse_hooks(wide)
         form = Form((args, kwargs))
         dims = wide._dims(form)
         if any(d not in (0, None) for d in dims):
@@ -123,6 +125,12 @@ class Routed:
         if t.shape[:2] != (count, rows):
             fail("at", "answer", tuple(t.shape[1:]), "a row for each row of the batch", "at(ids), a batch for each model")
         return t.flatten(0, 1).index_select(0, place)
+
+
+def _refuse_hooks(wide):
+    """Raises Error for hooks of the wide module, which only its own calls run."""
+    if wide._forward_hooks or wide._forward_pre_hooks or wide._backward_hooks or wide._backward_pre_hooks:
+        fail("at", "hook of the wide module", "one that calls of some models would leave out", "none", "code around wide.at(ids)(x)")
 
 
 def _power_of_two(count):

@@ -128,6 +128,16 @@ class At(unittest.TestCase):
         wide.freeze()
         self.assertLess(wide(x).abs().max(), 1e-12)
 
+    def test_hooks_of_the_wide_module_are_refused(self):
+        wide, x = nw.compile([torch.nn.Linear(4, 2) for _ in range(3)]), torch.randn(2, 5, 4)
+        for add in (wide.register_forward_hook, wide.register_forward_pre_hook, wide.register_full_backward_hook):
+            hook = add(lambda *_: None)
+            for call in (lambda: wide.at([0, 2])(x), lambda: wide.at([0, 2], rows=True)(x)):
+                with self.assertRaisesRegex(nw.Error, r"^\[at\] hook of the wide module: got one that .*; try code around wide.at"):
+                    call()
+            hook.remove()
+            self.assertEqual(wide.at([0, 2])(x).shape, (2, 5, 2))
+
     def test_numbers_of_models_are_whole(self):
         _, wide = twins(mlp, 4)
         for ids in ([True, False, True, False], [1.5], torch.tensor([1.0, 2.0])):
