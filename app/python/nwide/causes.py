@@ -72,6 +72,7 @@ def refuse_hidden(thing, what, value):
         name = type(value).__name__
         fail(thing, what, f"tensors inside of {name}, which torch.utils._pytree does not open",
              "tuples, lists, dicts or registered dataclasses of tensors",
+             "use_cache=False" if name.endswith("Cache") else  # as transformers' models call theirs
              f"torch.export.register_dataclass({name})" if dataclasses.is_dataclass(value) else "a tuple or dict")
 
 

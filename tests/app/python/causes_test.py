@@ -30,6 +30,11 @@ class Known:
     more: typing.Any = None
 
 
+class DynamicCache:  # the name that transformers' models give theirs
+    def __init__(self, y):
+        self.layers = [y]
+
+
 @dataclasses.dataclass
 class Unknown:
     y: torch.Tensor
@@ -221,6 +226,7 @@ REFUSED = {
     "padding mask": (padded, {"prepare": encoder}, r"nested tensors: got what nn.TransformerEncoder .*enable_nested_tensor=False\)"),
     "dataclass": (lambda m, x: Unknown(m.linear(x)), {}, r"result: got tensors inside of Unknown.*; try torch.export.register_dataclass\(Unknown\)"),
     "class": (lambda m, x: Plain({"a": [m.linear(x)]}), {}, "result: got tensors inside of Plain.*; try a tuple or dict"),
+    "cache": (lambda m, x: DynamicCache(m.linear(x)), {}, "result: got tensors inside of DynamicCache.*; try use_cache=False"),
     "set": (lambda m, x: {m.linear(x)}, {}, "result: got tensors inside of set.*; try a tuple or dict"),
     "generator": (lambda m, x: (m.linear(x) for _ in range(2)), {}, "result: got tensors inside of generator.*; try a tuple or dict"),
     "script": (lambda m, x: m.linear(x), {"prepare": scripted}, "linear: got a module of TorchScript, .*; try the module as it was before"),
