@@ -11,6 +11,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 from torch.utils import _pytree as pytree
 
 from .classes import Comparison, difference, place
+from .constant import check_values
 from .errors import fail
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -272,16 +273,6 @@ def aliases_of(model, slots):
             if first is not None and first != name:
                 found[name] = first
     return found
-
-
-def check_values(thing, what, tensor):
-    """Raises Error for tensors that no kernel can read, such as sparse ones."""
-    if tensor.layout is not torch.strided:
-        fail(thing, what, f"layout {tensor.layout}", "torch.strided", "tensor.to_dense()")
-    if tensor.is_meta:
-        fail(thing, what, "a meta tensor", "one with values", "to_empty(device='cpu') and values")
-    if tensor.numel() and not torch._is_functional_tensor(tensor) and not tensor.untyped_storage().nbytes():
-        fail(thing, what, "memory that was freed", "a tensor with values", "the model before it was freed")
 
 
 def gather(models, slot):

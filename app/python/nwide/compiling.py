@@ -1,7 +1,8 @@
 """nw.compile: from N models to one wide module."""
 
 import copy
-from collections.abc import Callable, Sequence
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -136,13 +137,15 @@ def _models(models, n):
             odd = next(m for m in models if not isinstance(m, nn.Module))
             fail("compile", "models", type(odd).__name__, "nn.Module", "one function with n=")
         models, n = models[0], len(models)
+    if not isinstance(models, nn.Module) and not callable(models):
+        advice = ("list(models.values())" if isinstance(models, Mapping) else "list(models)" if isinstance(models, Iterable) else "[model]")
+        fail("compile", "models", type(models).__name__, "a list of nn.Module, or a function", advice)
     if n is None:
         fail("compile", "n", "none", "how many models", "n=8, or a list of models")
-    if type(n) is not int or n < 1:
+    if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 1:
         fail("compile", "n", n, "a whole number of at least 1", "n=1")
+    n = int(n)
     if not isinstance(models, nn.Module):
-        if not callable(models):
-            fail("compile", "models", type(models).__name__, "a list of nn.Module, or a function", "[model]")
         models = FunctionModule(models)
     return [models] * n
 

@@ -1,4 +1,4 @@
-"""Tensor arguments whose values are known when a call is compiled."""
+"""Tensor arguments: the values that they have to have, and such as are known when a call is compiled."""
 
 import hashlib
 
@@ -25,6 +25,16 @@ class Constant:
         return f"nw.constant({self.tensor.dtype} {tuple(self.tensor.shape)})"
 
 
+def check_values(thing, what, tensor):
+    """Raises Error for tensors that no kernel can read, such as sparse ones."""
+    if tensor.layout is not torch.strided:
+        fail(thing, what, f"layout {tensor.layout}", "torch.strided", "tensor.to_dense()")
+    if tensor.is_meta:
+        fail(thing, what, "a meta tensor", "one with values", "to_empty(device='cpu') and values")
+    if tensor.numel() and not torch._is_functional_tensor(tensor) and not tensor.untyped_storage().nbytes():
+        fail(thing, what, "memory that was freed", "a tensor with values", "the model before it was freed")
+
+
 def constant(tensor: torch.Tensor) -> Constant:
     """A tensor `[...]` without a dimension for models, as an argument: `wide(x, nw.constant(edge_index))`.
 
@@ -32,4 +42,5 @@ def constant(tensor: torch.Tensor) -> Constant:
     lengths) can be recorded; a call with other values compiles anew. Takes a copy."""
     if not isinstance(tensor, torch.Tensor):
         fail("constant", "argument", type(tensor).__name__, "a tensor", "the number itself")
+    check_values("constant", "argument", tensor)
     return Constant(tensor)

@@ -16,9 +16,9 @@ from torch.utils import _pytree as pytree
 
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_extra_state
-from .errors import Error, fail
+from .errors import Error, fail, one_line
 from .one import Branch, One, Parts, refuse_late
-from .options import Options
+from .options import Options, check_number
 from .progress import Progress
 from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
                         separate, torch_threads)
@@ -52,8 +52,9 @@ class WideModule(nn.Module):
         super().__init__()
         # Bypasses nn.Module's registration: these are not part of the state.
         self.__dict__.update(_modules=Parts(), _model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
-                             _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _fixed=None, _fixed_of=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
+                             _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None,
+                             _latest=None, _fixed=None, _fixed_of=None, _rows_apart=None, _some={}, _turn=threading.Lock(),
+                             _own_name=object(), _recorder=None)
         self.n = n
         if WideModule._unseen is None:  # late, because it imports torch.compile
             WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
@@ -377,6 +378,7 @@ class WideModule(nn.Module):
     def validate(self, rtol: float = 0.0) -> Validation:
         """Compares with N separate models in float64: values, isolation and order of the models. Also says which start
         equal, and which parameters they share."""
+        check_number("validate", "rtol", rtol)
         held_once = tuple(slot.name for slot, shared in zip(self._slots, self._shared) if shared and slot.kind == "parameter")
         return Validation(**self._with_own_weights().validate(rtol), equal=self._equal(), held_once=held_once)
 
@@ -400,6 +402,7 @@ class WideModule(nn.Module):
         """Times the wide call, its weights frozen as by `freeze()`, beside `loop` and `threads` of the
         separate modules and torch.vmap over them; with `compiled` also beside torch.compile of one module,
         called N times, and of the vmap. `budget_s` seconds for each; results are checked before and after."""
+        check_number("benchmark", "budget_s", budget_s)
         form = Form((args, kwargs))
         dims = self._dims(form)
         core, recorder = self._prepare(form, dims)
@@ -457,9 +460,20 @@ class WideModule(nn.Module):
         return super().state_dict(*args, **kwargs)
 
     def _apply(self, fn, recurse=True):
-        self._model._apply(fn)
+        swaps = torch.__future__.get_swap_module_params_on_conversion()
+        torch.__future__.set_swap_module_params_on_conversion(False)  # programs hold the model's own tensors
+        try:
+            self._model._apply(fn)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(swaps)
         self._forget()
-        return super()._apply(fn, recurse)
+        try:
+            return super()._apply(fn, recurse)
+        except RuntimeError as error:
+            if not swaps:
+                raise
+            fail("wide", "conversion", one_line(error), "weights that no graph holds, as they are swapped",
+                 "torch.__future__.set_swap_module_params_on_conversion(False)")
 
     def _loaded(self, _):
         """After `load_state_dict` of this module or of one that it is in."""
@@ -510,6 +524,10 @@ class WideModule(nn.Module):
 
     def __getitem__(self, i: int) -> One:
         """Model i, with `state_dict()`, `load_state_dict()` and `module()`."""
+        try:
+            i = operator.index(i)
+        except TypeError:
+            fail("wide", "model", f"{i!r}", "the number of one model", "wide[0], or a list of such")
         if not -self.n <= i < self.n:
             raise IndexError(f"[wide] model: got {i}, expected {-self.n} to {self.n - 1}; try 0")
         return One(self, i % self.n)

@@ -1,6 +1,8 @@
 """How models are compiled: `nw.Options.safe()`, or fields one by one."""
 
 import dataclasses
+import math
+import numbers
 import warnings
 
 import torch
@@ -11,6 +13,7 @@ from .errors import fail
 EAGER = ("nw.Options(mode='eager') runs PyTorch's operators one by one; what 'eager' meant before, a program that is "
          "planned ahead, is mode 'default'")
 NO_GRAPHS = "mode reduce-overhead captures CUDA graphs; on the CPU mode default runs instead"
+LEAST = {"threads": 0, "autotune_s": 0, "rtol": 0, "signatures": 1}  # that numbers have to be
 told = set()  # notes already printed by this process
 
 
@@ -61,12 +64,20 @@ class Options:
         core = _core.Options()
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
+            if field.name in LEAST:
+                check_number("options", field.name, value, LEAST[field.name])
             try:
                 setattr(core, field.name, set(value) if field.name == "passes_off" else value)
             except TypeError:
                 fail("options", field.name, repr(value), field.type, f"Options().{field.name}")
         core.frozen, core.input_names, core.shared_inputs = frozen, input_names, shared_inputs
         return core
+
+
+def check_number(thing, what, value, least=0):
+    """Raises Error for a number that is infinite, NaN or below `least`. What is no number is for others to refuse."""
+    if isinstance(value, numbers.Real) and not (least <= value < math.inf):
+        fail(thing, what, value, f"a finite number of at least {least}", f"{what}={least}")
 
 
 def _tell(note):

@@ -7,6 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .causes import refuse_hidden
+from .classes import contents
 from .errors import fail
 
 
@@ -24,8 +25,9 @@ def pack(separate: Iterable[Any]) -> Any:
         if not isinstance(column[0], torch.Tensor):
             for i, value in enumerate(column):
                 refuse_hidden("pack", f"argument {k} of model {i}", value)
-                if isinstance(value, torch.Tensor) or value != column[0]:
-                    fail("pack", f"argument {k} of model {i}", value, f"{column[0]} as of model 0", "a tensor for each model")
+                if isinstance(value, torch.Tensor) or not _equal(value, column[0]):
+                    got, expected = (" ".join(str(v).split()) for v in (value, column[0]))
+                    fail("pack", f"argument {k} of model {i}", got, f"{expected} as of model 0", "a tensor for each model")
             columns.append(column[0])
             continue
         for i, t in enumerate(column):
@@ -37,11 +39,20 @@ def pack(separate: Iterable[Any]) -> Any:
     return pytree.tree_unflatten(columns, forms[0][1])
 
 
+def _equal(one, other):
+    try:
+        return bool(one == other)
+    except Exception:  # such as NumPy's arrays, which are compared item by item
+        return contents(one, objects=False) == contents(other, objects=False)
+
+
 def unpack(wide: Any, n: int | None = None) -> list[Any]:
     """Splits wide tensors, nested in any way, into a list of each model's own, as views. `n`, if given, is
     the expected number of models."""
     leaves, spec = pytree.tree_flatten(wide)
-    counts = {t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()}
+    if any(isinstance(t, torch.Tensor) and not t.dim() for t in leaves):
+        fail("unpack", "models", "a tensor without dimensions", "one N in front of every tensor", "what a wide module gave")
+    counts = {t.shape[0] for t in leaves if isinstance(t, torch.Tensor)}
     if len(counts) != 1:
         fail("unpack", "models", sorted(counts) or "no tensor", "one N in front of every tensor", "what a wide module gave")
     count = counts.pop()

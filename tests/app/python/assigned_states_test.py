@@ -180,6 +180,27 @@ class Frozen(unittest.TestCase):
             return call(self.x)
 
 
+class Swapped(unittest.TestCase):
+    def test_conversions_that_swap_tensors(self):
+        torch.manual_seed(0)
+        models, x = [nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval() for _ in range(3)], torch.randn(3, 5, 4)
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            wide = nw.compile(copy.deepcopy(models), x[0])
+            with torch.no_grad():
+                wide(x)
+                self.assertEqual(wide.double()(x.double()).dtype, torch.float64)
+                expected = torch.stack([copy.deepcopy(m).double()(one.double()) for m, one in zip(models, x)])
+                torch.testing.assert_close(wide(x.double()), expected, rtol=1e-12, atol=1e-12)
+            held = wide(x.double())  # a graph holds the weights
+            with self.assertRaisesRegex(nw.Error, r"^\[wide\] conversion: got RuntimeError: _apply\(\): Couldn't swap .*, expected weights that "
+                                                  r"no graph holds, .*; try torch.__future__.set_swap_module_params_on_conversion\(False\)$"):
+                wide.float()
+            self.assertEqual(held.dtype, torch.float64)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+
+
 class Headed(nn.Module):
     def __init__(self):
         super().__init__()

@@ -13,6 +13,7 @@ import sys  # noqa: E402
 import unittest  # noqa: E402
 import weakref  # noqa: E402
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.fx  # noqa: E402
 from torch import nn  # noqa: E402
@@ -187,12 +188,19 @@ class Refused(unittest.TestCase):
         self.refused("n: got none", lambda: nw.compile(nn.Linear(4, 3)))
         self.refused("n: got 3, expected 2", lambda: nw.compile([nn.Linear(4, 3)] * 2, n=3))
         self.refused("got int", lambda: nw.compile([3], torch.ones(1)))
+        self.refused(r"models: got generator, .*; try list\(models\)", lambda: nw.compile(nn.Linear(4, 3) for _ in range(2)))
+        self.refused(r"got dict, .*; try list\(models.values\(\)\)", lambda: nw.compile({0: nn.Linear(4, 3)}))
+        self.refused(r"got ndarray, .*; try list\(models\)", lambda: nw.compile(np.array([nn.Linear(4, 3)], object)))
+        self.refused("n: got True", lambda: nw.compile(nn.Linear(4, 3), n=True))
+        self.assertEqual(nw.compile(nn.Linear(4, 3), n=np.int64(3))(torch.ones(3, 5, 4)).shape, (3, 5, 3))
         wide = nw.compile([nn.Linear(4, 3) for _ in range(2)], torch.randn(2, 4))
         text = self.refused(r"input input: got f32\[3, 2, 4\]", lambda: wide(torch.randn(3, 2, 4)))
         self.assertRegex(text, "expected .* for 2 models; try nw.pack, or in_dims=None for an input that all models share$")
         self.refused("copy_to", lambda: wide.copy_to([nn.Linear(4, 3)]))
         with self.assertRaises(IndexError):
             wide[2]
+        self.refused(r"model: got slice\(0, 2, None\), expected the number of one model", lambda: wide[0:2])
+        self.assertIs(type(wide[np.int64(1)]), type(wide[1]))
 
     def test_values_that_decide(self):
         text = self.refused("data-dependent", lambda: nw.compile([Branches()], torch.randn(4)))
@@ -280,6 +288,13 @@ class Refused(unittest.TestCase):
         self.refused("options: got int", lambda: nw.compile(models, x, options=5))
         self.refused("threads: got 'a'", lambda: nw.compile(models, x, options=nw.Options(threads="a")))
         self.refused("got bar, expected one of fold", lambda: nw.compile(models, x, options=nw.Options(passes_off={"bar"})))
+        for name, wrong in (("threads", -3), ("rtol", -1.0), ("rtol", float("nan")), ("autotune_s", float("nan")), ("signatures", 0)):
+            self.refused(rf"^\[options\] {name}: got {wrong}, expected a finite number of at least [01]; try {name}=[01]$",
+                         lambda: nw.compile(models, x, options=nw.Options(**{name: wrong})))
+        wide = nw.compile(models)
+        for wrong in (-1, float("nan"), float("inf")):
+            self.refused(rf"budget_s: got {wrong}", lambda: wide.benchmark(x[None], budget_s=wrong))
+            self.refused(rf"rtol: got {wrong}", lambda: wide.validate(wrong))
         for wrong, says in (({"linaer": "baddbmm"}, "primitive: got linaer, expected a registered one; try linear"),
                             ({"linear": "none"}, "linear: got none, expected one of .*vmap, per_model"),
                             ({"*": "grouped"}, "got grouped, expected one of vmap, per_model")):
@@ -307,6 +322,11 @@ class Refused(unittest.TestCase):
         self.refused("argument 1 of model 1: got 3", lambda: nw.pack([(torch.ones(2), 2), (torch.ones(2), 3)]))
         self.refused("tensor 0 of model 1", lambda: nw.pack([torch.ones(2), torch.ones(3)]))
         self.refused("models", lambda: nw.unpack([torch.ones(2), torch.ones(3)]))
+        self.refused("models: got a tensor without dimensions", lambda: nw.unpack([torch.ones(2), torch.tensor(1.0)]))
+        self.refused(r"argument 0 of model 1: got \[1. 1.\], expected \[0. 0.\]", lambda: nw.pack([np.zeros(2), np.ones(2)]))
+        self.assertEqual(nw.pack([np.ones(2), np.ones(2)]).tolist(), [1, 1])
+        self.refused("argument: got layout torch.sparse_coo", lambda: nw.constant(torch.ones(2).to_sparse()))
+        self.refused("argument: got a meta tensor", lambda: nw.constant(torch.ones(2, device="meta")))
 
     def test_another_torch(self):
         done = subprocess.run([sys.executable, "-c", "import torch; torch.__version__ = '2.12.0'; import nwide"],
