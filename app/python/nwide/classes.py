@@ -147,8 +147,10 @@ def _contents(cell):
 
 
 def _slots(cls):
+    """The names of a class's slots: Python puts the class's name in front of private ones."""
     names = vars(cls).get("__slots__", ())
-    return [n for n in ([names] if isinstance(names, str) else names) if n not in ("__dict__", "__weakref__")]
+    return [f"_{cls.__name__.lstrip('_')}{n}" if n.startswith("__") and not n.endswith("__") else n
+            for n in ([names] if isinstance(names, str) else names) if n not in ("__dict__", "__weakref__")]
 
 
 def _globals_read(code):
@@ -212,8 +214,10 @@ class _Contents:
             return kind, value
         if kind is float or kind is complex:
             return kind, repr(value)
-        if isinstance(value, (enum.Enum, Constant)):
+        if isinstance(value, Constant):
             return kind, value
+        if isinstance(value, enum.Enum):
+            return kind, _Itself(value)
         if kind in _EMPTY and not value:
             return kind,
         if id(value) in self.seen:
@@ -236,7 +240,7 @@ class _Contents:
             return self._tensor(value)
         if isinstance(value, type):
             return _Itself(value), self._of_class(value, depth)
-        if isinstance(value, _ALWAYS_ALIKE) or kind.__module__.startswith(__package__):
+        if isinstance(value, _ALWAYS_ALIKE) or kind.__module__.partition(".")[0] == __package__:
             return _Itself(value),
         if isinstance(value, types.FunctionType):
             return (_Itself(value if self.objects else value.__code__), self.all((value.__defaults__, value.__kwdefaults__), depth),

@@ -197,7 +197,6 @@ class WideModule(nn.Module):
             dims = self._dims(form)
             tensors = [moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
             core, recorder = self._core(form, dims)
-            recorder.arguments = form.bare()  # of the program's, other objects may have changed
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
             self.__dict__["_quick"] = (core, recorder, torch.get_default_dtype()) if quick else None
         self.__dict__.update(_latest=core, _recorder=recorder)
@@ -296,6 +295,7 @@ class WideModule(nn.Module):
                         found = self._compiled(form, dims)
                     found[1].key = form.key()  # arguments may have changed when forward used them first
                     self._keep((found[1].key, *key[1:]), found)
+        found[1].arguments = form.bare()  # what became of earlier calls' objects is none of this one's
         return found
 
     def _kept(self, key):

@@ -119,10 +119,14 @@ class Named:
 
 
 class Slotted:
-    __slots__ = ("scale",)
+    __slots__ = ("__scale",)
 
     def __init__(self, scale):
-        self.scale = scale
+        self.__scale = scale
+
+    @property
+    def scale(self):
+        return self.__scale
 
     def __eq__(self, other):
         return isinstance(other, Slotted)
