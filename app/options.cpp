@@ -11,6 +11,7 @@
 #include <set>
 
 #include "app/sweep/cases.h"
+#include "data/machine/environment.h"
 #include "data/preset.h"
 #include "data/tensors.h"
 #include "data/text.h"
@@ -125,6 +126,10 @@ at::ScalarType parse_float_dtype(const std::string& text) {
 int set_threads(int threads) {
   if (threads < 0)
     fail("[--threads] threads: got {}, expected 1 or more; try --threads 1", threads);
+  const int most = std::max(64, 4 * usable_cores());  // each has memory of its own
+  if (threads > most)
+    fail("[--threads] threads: got {}, expected at most {}; try --threads {}", threads, most,
+         usable_cores());
   if (threads > 0) at::set_num_threads(threads);
   return at::get_num_threads();
 }

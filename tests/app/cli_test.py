@@ -84,6 +84,7 @@ class Cli(unittest.TestCase):
                          "-n", "9223372036854775807")
         self.refused(2, "--n.*got x", "fuse", "mlp", "-n", "4,x")
         self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
+        self.refused(2, r"\[--threads\] threads: got 1000, expected at most", "fuse", "mlp", "--threads", "1000")
         self.refused(2, "budget: got -1, expected a positive number", "fuse", "mlp", "--budget", "-1")
         self.refused(2, "seed: got -1, expected a number from 0 on", "fuse", "mlp", "--seed", "-1")
         for command in (["fuse", "mlp"], ["sweep", "ci"], ["trace", "mlp"], ["train", "mlp"]):
