@@ -100,11 +100,15 @@ OnDevice::Planned& OnDevice::plan(const Call& call, bool step) {
   if (host_is_newer_) models_.upload();
   host_is_newer_ = false;
   models_.set_numbers(impl_.options.schedule.factor(impl_.steps));
-  auto& found = planned_[call.key];
-  if (!found) found = std::make_unique<Planned>(impl_.record_size(call, step, device_));
-  if (found->version != models_.version()) build(*found, call);
-  fill(*found, call);
-  return *found;
+  auto found = planned_.find(call.key);
+  if (found == planned_.end()) {
+    auto made = std::make_unique<Planned>(impl_.record_size(call, step, device_));
+    found = planned_.emplace(call.key, std::move(made)).first;
+  }
+  Planned& p = *found->second;
+  if (p.version != models_.version()) build(p, call);
+  fill(p, call);
+  return p;
 }
 
 void OnDevice::fill_numbers(Planned& p, const Call& call) {
