@@ -1,6 +1,7 @@
 #include "app/cli.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -105,8 +106,10 @@ int dispatch(int argc, char** argv) {
 int with_all_written(int exit_code) {
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  // Where an earlier write has failed, one more says why.
+  if (!written && !errno && ::write(STDOUT_FILENO, "\n", 1) == 1) errno = EIO;
   if (written || errno == EPIPE) return exit_code;  // who closes a pipe has read enough
-  const std::string why = errno ? std::strerror(errno) : "a failure";
+  const std::string why = std::strerror(errno);
   const int code = exit_code ? exit_code : 1;
   return say(fmt::format("[stdout] writing: got {}, expected to write all; try another place", why),
              code);

@@ -15,7 +15,6 @@
 #include "app/sandbox/output_files.h"
 #include "app/sandbox/sandbox.h"
 #include "app/version.h"
-#include "data/bytes/part_file.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/reports/sweep/chrome_trace.h"
@@ -148,11 +147,14 @@ class Fuse : public Command {
     options.coverage_time = !json_.empty();
     options.peer = {peer_, peer_.empty() ? "" : peer_lacks(peer_), budget_, 10, options.threads};
     if (!reduce_.empty()) options.reduce = parse_reduce(reduce_);
-    for (const std::string& path : {outputs_, json_, trace_})
-      if (!path.empty() && path != "-") check_writable_place(path);
-    if (!outputs_.empty() && !outputs_.ends_with(".safetensors"))
-      fail("[--outputs] file: got {}, expected a .safetensors; try {}.safetensors",
-           printable(outputs_), printable(std::filesystem::path(outputs_).stem().string()));
+    for (const auto& [option, path] :
+         {std::pair("--outputs", outputs_), {"--json", json_}, {"--trace", trace_}})
+      check_place(option, path);
+    std::filesystem::path other = outputs_;
+    for (const char* format : {".npz", ".npy", ".pt", ".pth", ".csv", ".json"})
+      if (other.extension() == format)
+        fail("[--outputs] file: got {}, expected a .safetensors; try {}", printable(outputs_),
+             printable(other.replace_extension(".safetensors").string()));
     if (!unstack_.empty()) check_unstack_folder(unstack_);
 
     for (const std::string& path : exports_) check_export_path(path);
@@ -200,12 +202,27 @@ class Fuse : public Command {
     } catch (...) {
       failed = std::current_exception();
     }
-    if (!json_.empty()) write_json(json_, to_json(report));
-    if (!trace_.empty()) write_json(trace_, chrome_trace(report, report.curve.back()));
-    if (!no_store_) keeper().add(fuse_document(report));
-    if (!quiet_ && json_ != "-" && trace_ != "-") print(report, shared_nodes);
+    try {
+      if (!json_.empty()) write_json(json_, to_json(report));
+      if (!trace_.empty()) write_json(trace_, chrome_trace(report, report.curve.back()));
+      if (!no_store_) keeper().add(fuse_document(report));
+      if (!quiet_ && json_ != "-" && trace_ != "-") print(report, shared_nodes);
+    } catch (...) {
+      if (!failed) throw;
+    }
     if (failed) std::rethrow_exception(failed);
     return complain({incorrect_point(report)});
+  }
+
+  /// Throws Error before the work if the output cannot be a file there.
+  static void check_place(const char* option, const std::string& path) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error))
+      fail("[{}] path: got a folder, expected a file to write; try a name in it", option);
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+      fail("[{}] folder: got no {}, expected one to write to; try another path", option,
+           printable(folder.string()));
   }
 
   /// Writes outputs, checkpoints and the wide program; notes of them are added to `last`.

@@ -289,7 +289,7 @@ class FuseWeights(CommandLine):
             (2, "aten::", self.path("depends.ts"), "-n", "2", *inputs),
             (5, "memory", net, "-n", "1000000000", *inputs),
             (1, "--unstack", net, "-n", "2", *inputs, "--unstack", self.path("good.pt")),
-            (2, "no/y.safetensors] folder: got none, expected one to write into", net, "-n", "2", *inputs, "--outputs", self.path("no/y.safetensors")),
+            (2, "[--outputs] folder: got no", net, "-n", "2", *inputs, "--outputs", self.path("no/y.safetensors")),
         ]
         for code, said, *arguments in table:
             with self.subTest(said=said, arguments=arguments):

@@ -8,6 +8,7 @@
 
 #include "app/explorer/models/training/run_command.h"
 #include "data/escape.h"
+#include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "engine/widen/target.h"
@@ -151,13 +152,14 @@ void Library::refresh(bool by_others) {
     std::vector<SweepRow> sweeps;
     std::vector<FuseRow> fusions;
     try {
-      if (std::filesystem::exists(db)) {
+      std::error_code error;
+      if (std::filesystem::exists(db, error) || error) {
         Store store = Store::read(db);
         sweeps = store.sweeps(kMostListed);
         fusions = store.fusions(kMostListed);
       }
-    } catch (const Error& e) {
-      return unread(&Library::not_listed_, e.what());
+    } catch (const std::exception& e) {
+      return unread(&Library::not_listed_, one_line(e));
     }
     return [this, sweeps, fusions, by_others] {
       not_listed_.clear();
@@ -201,8 +203,8 @@ void Library::open(int64_t sweep) {
                   Store store = Store::read(db);
                   made.head = store.load_head(sweep);
                   made.table = std::make_shared<const TrialTable>(store.trials(sweep));
-                } catch (const Error& e) {
-                  return unread(&Library::not_opened_, e.what());
+                } catch (const std::exception& e) {
+                  return unread(&Library::not_opened_, one_line(e));
                 }
                 made.axes = std::make_shared<const std::vector<TableAxis>>(axes_of(*made.table));
                 made.axis = axis;

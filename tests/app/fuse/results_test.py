@@ -76,12 +76,12 @@ class Results(CommandLine):
 
     def test_places_that_cannot_be_written_are_refused_at_once(self):
         self.prepare(Cast)
-        for option, path, said in (("--outputs", "y.npz", "file: got"), ("--json", "none/r.json", "folder: got none"),
-                                   ("--trace", ".", "path: got a folder")):
+        for option, path, said in (("--outputs", "y.npz", "file: got"), ("--json", "none/r.json", "[--json] folder: got no"),
+                                   ("--trace", ".", "[--trace] path: got a folder")):
             run = self.fuse(option, self.path(path), expect=2)
             self.assertEqual(run.stdout, "")
             self.assertIn(said, run.stderr)
-        self.assertIn("expected a .safetensors; try y.safetensors", self.fuse("--outputs", self.path("y.npz"), expect=2).stderr)
+        self.assertIn("expected a .safetensors; try " + self.path("y.safetensors"), self.fuse("--outputs", self.path("y.npz"), expect=2).stderr)
 
 
 if __name__ == "__main__":
