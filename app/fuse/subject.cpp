@@ -132,22 +132,38 @@ void Subject::read_network() {
 }
 
 void Subject::convert_refused() {
-  const auto other = [](const Input& input) {
-    return input.given.defined() && input.given.is_floating_point() && !input.spec.follows_run();
-  };
-  if (std::ranges::none_of(inputs_, other)) return;
-  try {
-    single();
-  } catch (const Error&) {
-    for (Input& input : inputs_) {
-      if (!other(input)) continue;
-      notes_.push_back(fmt::format("input {} is converted from {} to {}, as forward refuses it",
-                                   printable(input.spec.name),
-                                   short_name(input.given.scalar_type()), short_name(dtype_)));
-      input.spec.set_dtype(dtype_, dtype_);
+  std::vector<size_t> others;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (const Input& input = inputs_[i]; input.given.defined() && !input.spec.follows_run())
+      if (input.given.is_floating_point()) others.push_back(i);
+  const auto runs = [&] {
+    try {
+      single();
+      return true;
+    } catch (const Error&) {
+      return false;
     }
+  };
+  if (others.empty() || runs()) return;
+  const std::vector<Input> as_given = inputs_;
+  const auto convert = [&](size_t i) {
+    inputs_[i].spec.set_dtype(dtype_, dtype_);
     read_network();
+  };
+  for (const size_t i : others) {  // one of them alone, as others may need their dtype
+    inputs_ = as_given;
+    convert(i);
+    if (runs()) break;
   }
+  if (!single_) {
+    for (const size_t i : others) convert(i);
+  }
+  for (const size_t i : others)
+    if (inputs_[i].spec.follows_run())
+      notes_.push_back(fmt::format("input {} is converted from {} to {}, as forward refuses it",
+                                   printable(inputs_[i].spec.name),
+                                   short_name(as_given[i].given.scalar_type()),
+                                   short_name(dtype_)));
 }
 
 void Subject::read_inputs(const SubjectOptions& options) {

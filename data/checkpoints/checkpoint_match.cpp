@@ -47,18 +47,25 @@ bool wrapper_at(const std::string& name, size_t at) {
   });
 }
 
+/// "layer1.0" of "layer1.0.weight"; "" of "weight".
+std::string_view module_of(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return name.substr(0, dot == std::string_view::npos ? 0 : dot);
+}
+
 /// Whether a correct checkpoint may lack a buffer: the counter that old files do not have, and
 /// buffers that are not persistent, which TorchScript does not mark. Running statistics are always
-/// saved: without them a model would use another one's. So is, by its sizes, a buffer that another
-/// name of the file may mean.
-bool may_be_missing(const TensorSpec& spec, const std::vector<const StoredTensor*>& unused) {
+/// saved: without them a model would use another one's. `beside`: tensors that are not used, by the
+/// name that the network would have for them. One of the same module and sizes may be the buffer.
+bool may_be_missing(const TensorSpec& spec,
+                    const std::vector<std::pair<std::string, const StoredTensor*>>& beside) {
   if (spec.role != Role::buffer) return false;
   if (spec.name.ends_with("num_batches_tracked")) return true;
   return !spec.persistent && !spec.name.ends_with("running_mean") &&
          !spec.name.ends_with("running_var") &&
-         std::ranges::none_of(unused, [&](const StoredTensor* other) {
-           return !spec.sizes.empty() &&
-                  at::IntArrayRef(other->sizes) == at::IntArrayRef(spec.sizes);
+         std::ranges::none_of(beside, [&](const auto& other) {
+           return !spec.sizes.empty() && module_of(other.first) == module_of(spec.name) &&
+                  at::IntArrayRef(other.second->sizes) == at::IntArrayRef(spec.sizes);
          });
 }
 
@@ -193,7 +200,8 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
 
   CheckpointMatch match;
   match.tensors.assign(wanted.specs().size(), kAbsent);
-  std::vector<const StoredTensor*> left;
+  std::vector<std::string> unused;
+  std::vector<std::pair<std::string, const StoredTensor*>> beside;
   std::set<std::string> names;
   bool wrapped = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -202,7 +210,9 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
     const int64_t weight =
         ours ? wanted.find(prefix.network + unwrapped(name, prefix.file.size())) : -1;
     if (weight < 0) {
-      left.push_back(&tensors[i]);
+      unused.push_back(name);
+      if (ours)
+        beside.emplace_back(prefix.network + unwrapped(name, prefix.file.size()), &tensors[i]);
       continue;
     }
     const auto k = static_cast<size_t>(weight);
@@ -220,11 +230,10 @@ CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights
     if (slot == kAbsent) slot = i;
   }
 
-  std::vector<std::string> missing, unused;
-  for (const StoredTensor* tensor : left) unused.push_back(tensor->name);
+  std::vector<std::string> missing;
   for (size_t k = 0; k < match.tensors.size(); ++k)
     if (match.tensors[k] == kAbsent &&
-        !(may_be_missing(wanted.specs()[k], left) && k < wanted.network().initial.size()))
+        !(may_be_missing(wanted.specs()[k], beside) && k < wanted.network().initial.size()))
       missing.push_back(wanted.specs()[k].name);
   if (!missing.empty())
     fail(

@@ -218,7 +218,11 @@ StoreFacts Store::facts() {
 void Store::set_reference(const std::string& name, int64_t sweep) {
   check_name("reference", name);
   connection_->write([&] {
-    Query other(*connection_, "SELECT max(id) FROM sweep WHERE name = ? AND id <> ?", name, sweep);
+    // A reference that exists may move, also to a newer sweep of its name.
+    Query other(*connection_,
+                "SELECT max(id) FROM sweep WHERE name = ? HAVING max(id) <> ? AND NOT EXISTS "
+                "(SELECT 1 FROM reference WHERE name = ?)",
+                name, sweep, name);
     if (other.step() && !other.at(0).isNull())
       fail(
           "[{}] reference: got the name of sweep {}, expected one that no other sweep has; try "

@@ -128,6 +128,29 @@ class FuseWeights(CommandLine):
             "fuse", self.path("net.pt2"), "--weights", self.path("w*.pt"), "--input", "x=4x7", "--no-store",
             expect=2).stderr)
 
+    def test_what_lies_beside_the_weights_is_no_buffer_of_another_name(self):
+        class Rotary(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.l = nn.Linear(7, 5)
+                self.register_buffer("inv_freq", torch.arange(7.0), persistent=False)
+
+            def forward(self, x):
+                return self.l(x * self.inv_freq)
+
+        self.prepare(Rotary)
+        for i, net in enumerate(self.models):
+            optimizer = torch.optim.Adam(net.parameters())
+            net(self.x[i]).sum().backward()
+            optimizer.step()
+            torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict(), "best": torch.rand(7)},
+                       self.path(f"w{i}.pt"))
+        with torch.no_grad():
+            expected = torch.stack([copy.deepcopy(m).double()(x.double()) for m, x in zip(self.models, self.x)])
+        got, report, _ = self.fuse([self.path("w*.pt")])
+        self.near(got, expected)
+        self.assertIn("inv_freq is missing in all checkpoints", "\n".join(report["notes"]))
+
     def test_reduce(self):
         self.prepare(n=5)
         for i, net in enumerate(self.models):

@@ -86,7 +86,8 @@ void export_sweep(Connection& connection, int64_t sweep, const std::string& path
   } catch (const Error& e) {
     forget();
     const bool of_out = std::string(e.what()).find(printable(part)) != std::string::npos;
-    throw of_out ? advised(e, printable(part), printable(path), "another FILE.db") : e;
+    if (!of_out) throw;
+    throw advised(e, printable(part), printable(path), "another FILE.db");
   } catch (...) {
     forget();
     throw;

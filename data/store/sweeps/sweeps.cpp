@@ -160,7 +160,7 @@ StoredCases read_stored_cases(Connection& connection, int64_t sweep) {
 
 int64_t insert_sweep(Connection& connection, const StoredCases& stored, const std::string& state,
                      const std::string& uuid) {
-  check_name("sweep", stored.name);
+  if (uuid.empty()) check_name("sweep", stored.name);  // a copy keeps the name that it has
   const int64_t environment = insert_environment(connection, to_json(stored.environment));
   Query(connection,
         "INSERT INTO sweep(name, command, state, environment, started, owner, settings, uuid) "

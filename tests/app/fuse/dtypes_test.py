@@ -150,6 +150,25 @@ class Dtypes(CommandLine):
             self.same(load_file(self.path("y.safetensors"))["output.0"],
                       torch.stack([model(x) for model, x in zip(self.models, given)]), "converted")
 
+    def test_only_what_is_refused_is_converted(self):
+        class Late(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.l = nn.Linear(4, 1)
+
+            def forward(self, x, t):
+                return self.l(x) * (t - 1e9).float()
+
+        with torch.no_grad():
+            net = self.prepare(Late, lambda: {"x": rows(torch.float32), "t": 1e9 + torch.rand(3, 1, dtype=torch.float64)}, "ts")
+            given = load_file(self.path("x.safetensors"))
+            save_file({"x": given["x"].double(), "t": given["t"]}, self.path("x.safetensors"))
+            text = self.fuse(net).stdout
+            self.assertIn("input x is converted from f64 to f32", text)
+            self.assertNotIn("input t is converted", text)
+            self.same(load_file(self.path("y.safetensors"))["output.0"],
+                      torch.stack([model(**one) for model, one in zip(self.models, self.given)]), "one converted")
+
     def test_a_run_in_another_dtype_changes_the_networks_own_alone(self):
         with torch.no_grad():
             net = self.prepare(Norm, CASES[Norm], "pt2")

@@ -125,8 +125,12 @@ TEST_F(StoreTest, WordsForSweeps) {
   EXPECT_NE(refused(2, [&] { store.set_reference("b", 1); }).find("got the name of sweep 2"),
             std::string::npos);
   EXPECT_EQ(store.references().size(), 1u);
-  store.set_reference("b", 2);  // its own name
-  EXPECT_TRUE(store.remove_reference("b"));
+  store.set_reference("a", 3);  // what its own name finds
+  store_sweep(store, "a", {1});
+  store.set_reference("a", 4);  // and its next sweep
+  EXPECT_EQ(store.find("a"), 4);
+  EXPECT_TRUE(store.remove_reference("a"));
+  store.remove(4);
   store.set_reference("d", 1);
   store_sweep(store, "d", {1});
   EXPECT_EQ(store.find("base"), 2);
@@ -134,19 +138,19 @@ TEST_F(StoreTest, WordsForSweeps) {
   EXPECT_EQ(store.references().size(), 2u);
   store.remove(1);
   EXPECT_EQ(store.references().size(), 1u);
-  EXPECT_EQ(store.find("d"), 4);
-  store.remove(4);
+  EXPECT_EQ(store.find("d"), 5);
+  store.remove(5);
   EXPECT_EQ(store.find("a"), 3);
   EXPECT_TRUE(store.remove_reference("base"));
   EXPECT_FALSE(store.remove_reference("base"));
   EXPECT_FALSE(store.reference("base"));
   store.remove(3);
   store_sweep(store, "c", {1});
-  EXPECT_EQ(store.find("last"), 5);  // a number is never given twice
+  EXPECT_EQ(store.find("last"), 6);  // a number is never given twice
   for (const char* name : {"12", "last", "a/b", "x.json", "run:1", "run:", ""}) {
     EXPECT_NE(refused(2, [&] { store.begin(stored_plan(name, {1})); }).find("name: got"),
               std::string::npos);
-    EXPECT_NE(refused(2, [&] { store.set_reference(name, 5); }).find("name: got"),
+    EXPECT_NE(refused(2, [&] { store.set_reference(name, 6); }).find("name: got"),
               std::string::npos);
   }
 }
