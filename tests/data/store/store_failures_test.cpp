@@ -152,6 +152,7 @@ TEST_F(StoreFailures, ReadOnlyFilesAndFoldersCanBeReadAndNotWritten) {
   {
     Store store = Store::create(path_);
     ASSERT_EQ(fill(store, 3, &why), 3);
+    store.finish(1, "complete", {});
   }
   const std::string said = folder_ / "said";
   for (const bool folder_too : {false, true}) {
