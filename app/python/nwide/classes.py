@@ -6,6 +6,7 @@ import dis
 import enum
 import functools
 import logging
+import operator
 import sys
 import threading
 import types
@@ -171,6 +172,10 @@ _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}  # whose classes keep 
 _ALWAYS_ALIKE = (types.ModuleType, torch._ops.OpOverload, torch._ops.OpOverloadPacket, type(threading.Lock()), type(threading.RLock()),
                  logging.Logger)
 _MOST_PARTS, _DEEPEST = 10_000, 100
+_OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"}  # attributes of every module, looked at by name
+_HOOKS = operator.itemgetter("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs",
+                             "_forward_hooks_always_called", "_backward_hooks", "_backward_pre_hooks")
+_WEIGHTS = operator.itemgetter("_parameters", "_buffers")
 
 
 def contents(value, objects=True):
@@ -181,7 +186,8 @@ def contents(value, objects=True):
         return kind, value
     if kind is float:
         return kind, repr(value)  # tells 0.0 from -0.0; NaN is itself
-    return _Contents(value, objects).of(value, 0)
+    made = _Contents(value, objects)
+    return made.of(value, 0), _Kept(made.held) if objects else None
 
 
 class _Itself:
@@ -199,6 +205,21 @@ class _Itself:
         return id(self.value)
 
 
+class _Kept:
+    """Keeps alive the objects that a key has by their id(). Equal to any other."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+    def __eq__(self, other):
+        return isinstance(other, _Kept)
+
+    def __hash__(self):
+        return 0
+
+
 class _Contents:
     """Makes the key of one value."""
 
@@ -206,7 +227,9 @@ class _Contents:
         self.top, self.objects = top, objects
         self.seen = {}  # numbers of the objects met so far, which may hold themselves, by id()
         self.kept = []  # keeps them alive, so that no other gets their id()
+        self.held = []  # those that are in the key by their id()
         self.classes = set()  # whose attributes are in the key
+        self.simple = {}  # whether `_module` can take a class
 
     def of(self, value, depth):
         kind = type(value)
@@ -242,6 +265,8 @@ class _Contents:
             return _Itself(value), self._of_class(value, depth)
         if isinstance(value, _ALWAYS_ALIKE) or kind.__module__.partition(".")[0] == __package__:
             return _Itself(value),
+        if self.objects and isinstance(value, torch.nn.Module) and self._is_simple(kind) and "_modules" in vars(value):
+            return self._module(value, depth)
         if isinstance(value, types.FunctionType):
             return (_Itself(value if self.objects else value.__code__), self.all((value.__defaults__, value.__kwdefaults__), depth),
                     self.all(map(_contents, value.__closure__ or ()), depth), self.of(vars(value), depth))
@@ -295,16 +320,56 @@ class _Contents:
         form = value.shape, value.dtype, value.layout
         if not self.objects:
             return form
+        self.held.append(value)
         if value.layout is not torch.strided or value.is_meta:
-            return _Itself(value), form, value.requires_grad
-        return (_Itself(value), form, value.requires_grad, value.stride(), value.data_ptr(), repr(value.item()) if value.dim() == 0 else "")
+            return id(value), form, value.requires_grad
+        return id(value), form, value.requires_grad, value.stride(), value.data_ptr(), "" if value.dim() else repr(value.item())
+
+    def _is_simple(self, kind):
+        """Whether a class of modules keeps what it has where nn.Module does, and equals itself alone."""
+        known = self.simple.get(kind)
+        if known is None:
+            known = self.simple[kind] = (
+                kind.__eq__ is object.__eq__ and kind.__module__.partition(".")[0] != __package__
+                and not issubclass(kind, (torch.jit.ScriptModule, dict, list)) and not any(map(_slots, kind.__mro__)))
+        return known
+
+    def _module(self, top, depth):
+        """A module and those in it, one after the other: each itself, its hooks, tensors and other attributes by name."""
+        found, left = [], [top]
+        for module in left:  # which grows on the way
+            self.held.append(module)
+            kind, state = type(module), vars(module)
+            parts = [id(module), kind]
+            if any(_HOOKS(state)):
+                parts.append(self.all(_HOOKS(state), depth))
+            for tensors in _WEIGHTS(state):
+                for name, tensor in tensors.items():
+                    parts.append((name, tensor if tensor is None else self._tensor(tensor)))
+            for name, part in state["_modules"].items():
+                if part is None or id(part) in self.seen or not self._is_simple(type(part)):
+                    parts.append((name, part if part is None else self.of(part, depth)))
+                else:
+                    self.seen[id(part)] = len(self.seen)
+                    left.append(part)
+                    parts.append((name, id(part)))
+            for name, own in state.items():
+                if name not in _OF_MODULES:
+                    own_kind = type(own)
+                    parts.append((name, own_kind, own) if own_kind in _VALUES else (name, self.of(own, depth)))
+            if kind not in self.classes:
+                parts.append(self._of_class(kind, depth))
+            found.append(tuple(parts))
+        return found
 
     def _of_class(self, kind, depth):
         """The attributes of a class that are data, such as those of a class of settings."""
         found = []
         for cls in kind.__mro__:
-            if cls not in self.classes and cls.__module__.partition(".")[0] not in _LIBRARIES:
-                self.classes.add(cls)
+            if cls in self.classes:
+                continue
+            self.classes.add(cls)
+            if cls.__module__.partition(".")[0] not in _LIBRARIES:
                 found += [(name, self.of(value, depth)) for name, value in vars(cls).items()
                           if isinstance(value, _DATA) and not name.startswith("__")]
         return tuple(found)

@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
 from nwide import recording  # noqa: E402
+from nwide.classes import contents  # noqa: E402
 
 
 def quickest_us(call, calls=500, rounds=20):
@@ -227,6 +228,31 @@ class Kinds(unittest.TestCase):
                 with self.subTest(name, value=value):
                     change(value)
                     self.check(holder, lambda how, y: y * how.inner.scale * how.many[0] * how.shared)
+
+    def test_modules_that_change(self):
+        part = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.ReLU()).double().requires_grad_(False).eval()
+
+        def put(name, value):
+            part[0]._buffers[name] = value
+
+        hooks = []
+        for change in (lambda: setattr(part[1], "p", 0.25), part.train, lambda: setattr(part[0], "weight", None),
+                       lambda: put("more", torch.ones(())), lambda: part[0].more.fill_(2), lambda: setattr(part[0].more, "data", torch.ones(3)),
+                       lambda: hooks.append(part[2].register_forward_hook(lambda m, args, y: 2 * y)), lambda: hooks[0].remove(),
+                       lambda: part[2].register_forward_pre_hook(print), lambda: setattr(part[2], "forward", torch.tanh),
+                       lambda: part.__setitem__(2, nn.Tanh()), lambda: setattr(part, "settings", {"scale": [1.0]}),
+                       lambda: part.settings["scale"].append(2.0), lambda: setattr(part[2], "known", True),
+                       lambda: setattr(part[2], "known", 1), lambda: part.append(nn.Linear(2, 2)), lambda: part.pop(0)):
+            before = contents(part)
+            self.assertEqual(before, contents(part))
+            self.assertNotEqual(before, contents(copy.deepcopy(part)))
+            change()
+            self.assertNotEqual(before, contents(part))
+
+    def test_a_large_module_costs_a_walk_through_its_parts(self):
+        layers = nn.ModuleList([nn.TransformerEncoderLayer(8, 2, 8) for _ in range(24)])
+        walk, cost = (quickest_us(call, 10, 10) for call in (lambda: list(layers.modules()), lambda: contents(layers)))
+        self.assertLess(cost, 20 * walk)
 
     def test_another_object_has_the_program_of_the_first_but_not_what_became_of_it(self):
         one = Unseen(2.0)
