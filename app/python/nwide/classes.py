@@ -1,7 +1,9 @@
 """Compares classes by their code (a notebook cell that runs twice defines its class twice), and values by what they hold."""
 
+import array
 import collections
 import collections.abc
+import contextvars
 import dis
 import enum
 import functools
@@ -11,6 +13,7 @@ import sys
 import threading
 import types
 import weakref
+import zoneinfo
 
 import torch
 
@@ -220,6 +223,10 @@ class _Kept:
         return 0
 
 
+class _TooMuch(Exception):
+    """An object holds more than a key can have."""
+
+
 class _Contents:
     """Makes the key of one value."""
 
@@ -229,6 +236,7 @@ class _Contents:
         self.kept = []  # keeps them alive, so that no other gets their id()
         self.held = []  # those that are in the key by their id()
         self.classes = set()  # whose attributes are in the key
+        self.outer = None  # the object on the way here that is taken as itself if it holds too much
         self.simple = {}  # whether `_module` can take a class
 
     def of(self, value, depth):
@@ -246,7 +254,26 @@ class _Contents:
         if id(value) in self.seen:
             return "met", self.seen[id(value)]
         if depth > _DEEPEST or len(self.seen) > _MOST_PARTS:
+            if self.outer is not None:
+                raise _TooMuch
             return self._untold(value, f"more than {_MOST_PARTS} objects" if depth <= _DEEPEST else f"objects nested {_DEEPEST} deep")
+        if self.objects and self.outer is None and kind.__eq__ is object.__eq__ and not isinstance(value, types.FunctionType):
+            return self._outermost(kind, value, depth)
+        return self._told(kind, value, depth)
+
+    def _outermost(self, kind, value, depth):
+        """An object without an __eq__ of its own in no other such object: past the limits it is itself alone."""
+        seen, classes, self.outer = dict(self.seen), set(self.classes), value
+        try:
+            return self._told(kind, value, depth)
+        except _TooMuch:
+            self.seen, self.classes = seen, classes
+            self.seen[id(value)] = len(seen)
+            return kind, _Itself(value)
+        finally:
+            self.outer = None
+
+    def _told(self, kind, value, depth):
         self.seen[id(value)] = len(self.seen)
         self.kept.append(value)
         return (kind, *self._parts(kind, value, depth + 1))
@@ -279,6 +306,15 @@ class _Contents:
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
             held = self.all(value.ravel().tolist(), depth) if value.dtype.hasobject else value.tobytes()
             return value.shape, str(value.dtype), held, self.of(getattr(value, "__dict__", None), depth)
+        if kind in _EMPTY:
+            return self._object(kind, value, depth)
+        if isinstance(value, (torch.finfo, torch.iinfo)):
+            return repr(value),
+        if isinstance(value, zoneinfo.ZoneInfo) and value.key is not None:
+            return value.key,
+        generators = (numpy.random.Generator, numpy.random.RandomState) if numpy is not None else ()
+        if isinstance(value, (contextvars.ContextVar, torch.Generator, *generators)) and value is not self.top:
+            return _Itself(value),
         return self._object(kind, value, depth)
 
     def _object(self, kind, value, depth):
@@ -294,6 +330,8 @@ class _Contents:
             found.append(frozenset(self.all(value, depth)))
         elif isinstance(value, slice):
             found.append(self.all((value.start, value.stop, value.step), depth))
+        elif isinstance(value, array.array):
+            found.append((value.typecode, value.tobytes()))
         elif isinstance(value, (bytearray, memoryview)):
             found.append(bytes(value))
         else:

@@ -4,6 +4,8 @@ import package
 
 package.enter()
 
+import array  # noqa: E402
+import contextvars  # noqa: E402
 import copy  # noqa: E402
 import dataclasses  # noqa: E402
 import functools  # noqa: E402
@@ -13,8 +15,10 @@ import statistics  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
+import zoneinfo  # noqa: E402
 from unittest import mock  # noqa: E402
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -317,6 +321,30 @@ class Kinds(unittest.TestCase):
             with self.assertRaisesRegex(nw.Error, rf"^\[run\] argument: got {got}, expected what Python can look at, to tell this call "
                                                   r"from others; try numbers, text, functions and objects of these$"):
                 self.wide(self.x, how)
+
+    def test_what_holds_too_much_is_itself(self):
+        long, deep_one = Called(2.0), Called(2.0)
+        long.log, deep_one.log = [{"a": 1.0} for _ in range(20_000)], []
+        for _ in range(200):
+            deep_one.log = [deep_one.log]
+        for how in (long, deep_one, Unseen(long)):
+            function = scale_of if isinstance(how, Called) else lambda how, y: y * how.scale.scale
+            for _ in range(2):
+                self.check(how, function)
+            self.assertEqual(contents(how), contents(copy.copy(how) if isinstance(how, Unseen) else how))
+            self.assertNotEqual(contents(how), contents(copy.deepcopy(how)))
+
+    def test_values_and_objects_of_c(self):
+        for made in (lambda: torch.finfo(torch.float32), lambda: torch.iinfo(torch.int8), lambda: array.array("d", [1.0]),
+                     *([lambda: zoneinfo.ZoneInfo.no_cache("UTC")] if "UTC" in zoneinfo.available_timezones() else [])):
+            self.assertEqual(contents(made()), contents(made()))
+            self.assertEqual(contents(Unseen(made())), contents(Unseen(made())))
+        self.assertNotEqual(contents(array.array("d", [1.0])), contents(array.array("d", [2.0])))
+        self.assertNotEqual(contents(torch.finfo(torch.float32)), contents(torch.finfo(torch.float64)))
+        for held, other in ([contextvars.ContextVar("a") for _ in range(2)], [torch.Generator() for _ in range(2)],
+                            [np.random.default_rng() for _ in range(2)]):
+            self.assertEqual(contents(Unseen(held)), contents(Unseen(held)))
+            self.assertNotEqual(contents(Unseen(held)), contents(Unseen(other)))
 
     def test_the_same_again_compiles_nothing(self):
         for how in (Called(2.0), Part(4), torch.relu, functools.partial(torch.mul, 2.0), lambda y: y * 2):
