@@ -171,9 +171,9 @@ _VALUES = frozenset({int, bool, str, bytes, type(None), type(...), range, torch.
 _EMPTY = frozenset({dict, collections.OrderedDict, list, tuple, set})  # most of those of a module's hooks
 _DATA = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}  # whose classes keep their attributes
-# Objects that do not change what is computed, or are the same whatever they hold.
-_ALWAYS_ALIKE = (types.ModuleType, torch._ops.OpOverload, torch._ops.OpOverloadPacket, type(threading.Lock()), type(threading.RLock()),
-                 logging.Logger)
+_THEMSELVES = (types.ModuleType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)  # whatever they hold
+# Which do not change what is computed.
+_ALIKE = (type(threading.Lock()), type(threading.RLock()), threading.Condition, logging.Logger)
 _MOST_PARTS, _DEEPEST = 10_000, 100
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"}  # attributes of every module, looked at by name
 _HOOKS = operator.itemgetter("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs",
@@ -182,8 +182,8 @@ _WEIGHTS = operator.itemgetter("_parameters", "_buffers")
 
 
 def contents(value, objects=True):
-    """A hashable key: two values with equal keys hold the same. `objects`: an object without an __eq__ of its own and a function
-    equal themselves alone. Raises Error for a value that holds what Python cannot look at."""
+    """A hashable key: two values with equal keys hold the same. `objects`: an object without an __eq__ of its own, a function
+    and a class equal themselves alone. Raises Error for a value that holds what Python cannot look at."""
     kind = type(value)
     if kind in _VALUES:
         return kind, value
@@ -206,6 +206,22 @@ class _Itself:
 
     def __hash__(self):
         return id(self.value)
+
+
+class _Code:
+    """Stands for a class, which equals those of the same code: forward may make its own in every call."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Code) and (self.value is other.value or self.value.__qualname__ == other.value.__qualname__
+                                             and not difference(self.value, other.value))
+
+    def __hash__(self):
+        return hash(self.value.__qualname__)
 
 
 class _Kept:
@@ -248,7 +264,7 @@ class _Contents:
         if isinstance(value, Constant):
             return kind, value
         if isinstance(value, enum.Enum):
-            return kind, _Itself(value)
+            return (kind, _Itself(value)) if self.objects else (_Code(kind), value.name, self.of(value.value, depth))
         if kind in _EMPTY and not value:
             return kind,
         if id(value) in self.seen:
@@ -276,7 +292,7 @@ class _Contents:
     def _told(self, kind, value, depth):
         self.seen[id(value)] = len(self.seen)
         self.kept.append(value)
-        return (kind, *self._parts(kind, value, depth + 1))
+        return (kind if self.objects else _Code(kind), *self._parts(kind, value, depth + 1))
 
     def all(self, values, depth):
         return tuple([self.of(value, depth) for value in values])
@@ -289,8 +305,10 @@ class _Contents:
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, type):
-            return _Itself(value), self._of_class(value, depth)
-        if isinstance(value, _ALWAYS_ALIKE) or kind.__module__.partition(".")[0] == __package__:
+            return (_Itself(value) if self.objects else _Code(value)), self._of_class(value, depth)
+        if isinstance(value, _ALIKE):
+            return ()
+        if isinstance(value, _THEMSELVES) or kind.__module__.partition(".")[0] == __package__:
             return _Itself(value),
         if self.objects and isinstance(value, torch.nn.Module) and self._is_simple(kind) and "_modules" in vars(value):
             return self._module(value, depth)

@@ -9,9 +9,12 @@ import collections  # noqa: E402
 import contextlib  # noqa: E402
 import copy  # noqa: E402
 import dataclasses  # noqa: E402
+import enum  # noqa: E402
 import functools  # noqa: E402
 import io  # noqa: E402
+import logging  # noqa: E402
 import random  # noqa: E402
+import threading  # noqa: E402
 import typing  # noqa: E402
 import unittest  # noqa: E402
 
@@ -20,6 +23,7 @@ from torch import nn  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 import nwide as nw  # noqa: E402
+from nwide.classes import contents  # noqa: E402
 
 N = 3
 
@@ -277,6 +281,36 @@ class Causes(unittest.TestCase):
                         models = [Net(function, i, **prepared) for i in range(N)]
                         nw.compile(models, x[0]) if sample else nw.compile(models)(x)
                     self.refused(words, call)
+
+    def test_locks_and_loggers_are_alike(self):
+        for make in (threading.Lock, threading.RLock, threading.Condition, lambda: logging.Logger("one")):
+            own = Known(None, make())
+            before = contents(own)
+            own.more = make()
+            self.assertEqual(before, contents(own))
+            self.same(lambda m, x, make=make: (m.linear(x), Plain(make())), [((torch.randn(6, 4),), {}) for _ in range(N)])
+
+    def test_results_of_classes_made_in_forward(self):
+        def makes(m, x, number=lambda: 2.0):
+            class Kind(enum.Enum):
+                ONE = 1
+
+            @dataclasses.dataclass
+            class Result:
+                size: int
+                scale = number()
+
+                def twice(self):
+                    return 2 * self.size
+
+            class Plain:
+                size = x.shape[0]
+            return m.linear(x), Result(x.shape[0]), Plain, Kind.ONE
+
+        x = torch.randn(N, 6, 4)
+        y, result, plain, kind = nw.compile([Net(makes, i) for i in range(N)])(x)
+        self.assertEqual((result.twice(), plain.size, kind.name, y.shape), (12, 6, "ONE", (N, 6, 4)))
+        self.refused("result that is no tensor", lambda: nw.compile([Net(functools.partial(makes, number=random.random), i) for i in range(N)])(x))
 
     def test_tensors_hidden_among_the_arguments(self):
         models = [Net(lambda m, batch: m.linear(batch.y), i) for i in range(N)]
