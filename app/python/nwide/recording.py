@@ -4,6 +4,7 @@ import contextlib
 import copy
 import gc
 import inspect
+import operator
 import random
 import sys
 import traceback
@@ -53,8 +54,7 @@ class Form:
     def same(self, other):
         """Whether another form has the same nesting and values, apart from tensors."""
         return self.spec == other.spec and all(
-            a is b or None not in (a, b) and contents(a[0], objects=False) == contents(b[0], objects=False)
-            for a, b in zip(self.rest, other.rest))
+            a is b or None not in (a, b) and _alike(a[0], b[0]) for a, b in zip(self.rest, other.rest))
 
 
 def argument_names(model, form):
@@ -75,7 +75,11 @@ def argument_names(model, form):
         named = {**{f"x{i}": v for i, v in enumerate(args)}, **kwargs}
     names = {}
     for name, value in named.items():
-        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+        try:
+            leaves = pytree.tree_flatten_with_path(value)[0]
+        except ValueError:  # a kind of node that was registered without names for its leaves
+            leaves = [((i,), leaf) for i, leaf in enumerate(pytree.tree_leaves(value))]
+        for path, leaf in leaves:
             steps = [str(getattr(step, "key", getattr(step, "idx", getattr(step, "name", step)))) for step in path]
             names[leaf] = ".".join([name, *steps])
     return [names[i] for i, rest in enumerate(form.rest) if rest is None]
@@ -201,7 +205,7 @@ class Recorder:
                     torch.compiler.set_stance("force_eager"):
                 given = pytree.tree_flatten((args, kwargs))
                 results = self.model(*args, **kwargs)
-                _refuse_written(given, pytree.tree_flatten((args, kwargs)))
+                _refuse_written(given, (args, kwargs))
                 results = self._rebound(buffers, Form(results))
                 for rest in results.rest:
                     refuse_hidden("forward", "result", rest and rest[0])
@@ -271,12 +275,21 @@ class Recorder:
         return self.results[with_grad if with_grad in self.results else _kind(one, False)]
 
 
-def _refuse_written(before, after):
-    """Raises Error if forward wrote to a list or dict of the call: later calls, which do not run forward, would not."""
-    (leaves, spec), (now, its) = before, after
-    if spec != its or any(a is not b for a, b in zip(leaves, now)):
+def _refuse_written(before, call):
+    """Raises Error if forward wrote to a list or dict of the call: later calls, which do not run forward, would not. A user's own
+    kind of node may make its leaves anew each time it is opened."""
+    (leaves, spec), (now, its) = before, pytree.tree_flatten(call)
+    if spec == its and all(map(operator.is_, leaves, now)):
+        return
+    again, own = pytree.tree_flatten(call)
+    if (spec != its and its == own) or len(leaves) != len(now) or not all(
+            a is b or (b is not c and _alike(a, b)) for a, b, c in zip(leaves, now, again)):
         fail("forward", "argument", "a list or dict that forward writes to", "arguments left as they are",
              "a copy, as dict(batch), and returning what is written")
+
+
+def _alike(a, b):
+    return contents(a, objects=False) == contents(b, objects=False)
 
 
 def _kind(tensors, grad):

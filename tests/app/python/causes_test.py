@@ -49,7 +49,12 @@ class Plain:
         self.y = y
 
 
+class Anew(Known):
+    """A node whose leaves are made whenever pytree opens it."""
+
+
 torch.export.register_dataclass(Known)
+pytree.register_pytree_node(Anew, lambda o: ([o.y * 1.0, float(o.more) + 1 - 1], None), lambda leaves, _: Anew(*leaves))
 Pair = collections.namedtuple("Pair", "a b")
 
 
@@ -271,6 +276,16 @@ class Causes(unittest.TestCase):
     def test_numbers_and_names_among_the_arguments(self):
         self.same(repeats, [((torch.randn(6, 4), 3), {"scale": 0.5, "bias": torch.randn(4)}) for _ in range(N)])
         self.same(lambda m, known: m.linear(known.y) * known.more, [((Known(torch.randn(6, 4), 2.0),), {}) for _ in range(N)])
+
+    def test_nodes_that_make_their_leaves_anew(self):
+        def writes(m, known):
+            known.more *= 2
+            return m.linear(known.y)
+
+        x = torch.randn(N, 6, 4)
+        self.same(lambda m, known: m.linear(known.y) * known.more, [((Anew(one, 2.5),), {}) for one in x])
+        self.refused("argument: got a list or dict that forward writes to",
+                     lambda: nw.compile([Net(writes, i) for i in range(N)])(Anew(x, 2.5)))
 
     def test_what_is_not_followed(self):
         x = torch.randn(N, 6, 4)
