@@ -461,19 +461,20 @@ class WideModule(nn.Module):
 
     def _apply(self, fn, recurse=True):
         swaps = torch.__future__.get_swap_module_params_on_conversion()
-        torch.__future__.set_swap_module_params_on_conversion(False)  # programs hold the model's own tensors
         try:
+            super()._apply(fn, recurse)
+            torch.__future__.set_swap_module_params_on_conversion(False)  # programs hold the model's own tensors
             self._model._apply(fn)
-        finally:
-            torch.__future__.set_swap_module_params_on_conversion(swaps)
-        self._forget()
-        try:
-            return super()._apply(fn, recurse)
         except RuntimeError as error:
+            self._take_dtypes()  # as far as the conversion came
             if not swaps:
                 raise
             fail("wide", "conversion", one_line(error), "weights that no graph holds, as they are swapped",
                  "torch.__future__.set_swap_module_params_on_conversion(False)")
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(swaps)
+            self._forget()
+        return self
 
     def _loaded(self, _):
         """After `load_state_dict` of this module or of one that it is in."""

@@ -197,6 +197,10 @@ class Swapped(unittest.TestCase):
                                                   r"no graph holds, .*; try torch.__future__.set_swap_module_params_on_conversion\(False\)$"):
                 wide.float()
             self.assertEqual(held.dtype, torch.float64)
+            del held
+            with torch.no_grad():  # all is as before
+                torch.testing.assert_close(wide(x.double()), expected, rtol=1e-12, atol=1e-12)
+                torch.testing.assert_close(wide.float()(x), expected.float(), rtol=1e-4, atol=1e-5)
         finally:
             torch.__future__.set_swap_module_params_on_conversion(False)
 
