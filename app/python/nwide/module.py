@@ -201,8 +201,8 @@ class WideModule(nn.Module):
             self.__dict__["_quick"] = (core, recorder, torch.get_default_dtype()) if quick else None
         self.__dict__.update(_latest=core, _recorder=recorder)
         recorder.user = self._own_name
-        if recorder.captured and torch.is_grad_enabled() and any(
-                t.requires_grad for t in (*tensors, *(() if self._frozen else self._weights()))):
+        if recorder.captured and torch.is_grad_enabled() and (recorder.needy and not self._frozen or any(
+                t.requires_grad for t in (*tensors, *(() if self._frozen else self._weights())))):
             refuse_cut_off(recorder, tensors, dims)
         try:
             with self._turn:  # the next call needs the buffers that this call updates
@@ -320,7 +320,9 @@ class WideModule(nn.Module):
         exporting, updates, outside = look(self._model, self._slots, one)
         self._make_own(updates)
         recorder = Recorder(self._model, form, exporting, self._hooked)
-        recorder.captured = outside
+        recorder.needy = [slot.of(self._model) for slot, w in zip(self._slots, self._weights())
+                          if slot.kind != "parameter" and slot.of(self._model).requires_grad and not w.requires_grad]
+        recorder.captured = [*outside, *recorder.needy]
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,
             shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})

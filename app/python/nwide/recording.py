@@ -173,7 +173,8 @@ class Recorder:
         self.hooked = hooked
         self.model, self.arguments, self.exporting = model, arguments.bare(), exporting
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
-        self.captured = ()  # tensors of numbers that forward takes from outside of the model and the arguments
+        self.captured = ()  # tensors of numbers that forward takes from outside of the model's parameters and the arguments
+        self.needy = ()  # those among the model's buffers and attributes that need a gradient
         self.apart = {}  # whether no gradient reaches one of those, by which need one
         self.key = None  # of the arguments' form, if later recordings have to be of the same
         self.results = {}  # form of the results, by `_kind` of the inputs
@@ -412,7 +413,7 @@ def same_values(a, b):
 
 
 def refuse_cut_off(recorder, tensors, dims):
-    """Raises Error if a gradient of this call would reach a tensor from outside, which a program has as a constant."""
+    """Raises Error if a gradient of this call would reach a tensor that is no parameter of the model, which a program gives none."""
     needs = tuple([t.requires_grad for t in recorder.captured])
     if not any(needs) or recorder.apart.get(needs):
         return
@@ -432,7 +433,12 @@ def refuse_cut_off(recorder, tensors, dims):
         seen.add(node)
         reached += [node.variable] if hasattr(node, "variable") else []
         nodes += [before for before, _ in node.next_functions if before is not None]
+    names = {id(t): f"{path}.{name}".lstrip(".") for path, module in own.named_modules()
+             for name, t in [*module._buffers.items(), *vars(module).items()] if isinstance(t, torch.Tensor)}
     for t in reached:
+        if id(t) in names:
+            fail("backward", f"tensor {names[id(t)]}", "one that needs a gradient and is no parameter", "parameters and arguments",
+                 "nn.Parameter, or requires_grad_(False)")
         if id(t) not in known:
             fail("backward", f"tensor {tuple(t.shape)} from outside of the model", "one that needs a gradient", "parameters and arguments",
                  "passing it as an argument, an nn.Module that has it, or t.detach() where it needs none")

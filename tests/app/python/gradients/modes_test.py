@@ -392,6 +392,35 @@ class Outside(unittest.TestCase):
         for _ in range(2):
             self.check(wide, models)
 
+    def test_tensors_of_the_model_that_are_no_parameters(self):
+        class Weighs(nn.Module):
+            def __init__(self, buffer):
+                super().__init__()
+                self.linear, self.part = nn.Linear(4, 4).double(), nn.Module()
+                ws = torch.ones(4, dtype=torch.float64, requires_grad=True)
+                self.part.register_buffer("ws", ws) if buffer else setattr(self.part, "ws", ws)
+
+            def forward(self, x):
+                return self.linear(x) * self.part.ws
+
+        for buffer in (False, True):
+            for needs in (True, False):
+                with self.subTest(buffer=buffer, needs=needs):
+                    models = [Weighs(buffer) for _ in range(3)]
+                    for m in models:
+                        m.linear.requires_grad_(needs)
+                    wide = nw.compile(copy.deepcopy(models))
+                    for _ in range(2):
+                        with self.assertRaisesRegex(nw.Error, r"^\[backward\] tensor part\.ws: got one that needs a gradient and is no parameter, "
+                                                              r"expected parameters and arguments; try nn\.Parameter, or "):
+                            wide(self.x)
+                    with torch.no_grad():
+                        torch.testing.assert_close(wide(self.x), torch.stack([m(one) for m, one in zip(models, self.x)]))
+                    for m in models:
+                        m.part.ws.requires_grad_(False)
+                        m.linear.requires_grad_(True)
+                    self.check(nw.compile(copy.deepcopy(models)), models)
+
     def check(self, wide, models, *more):
         wide.zero_grad()
         y = wide(self.x, *more)
