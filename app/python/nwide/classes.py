@@ -312,6 +312,8 @@ class _Contents:
             return _Itself(value),
         if self.objects and isinstance(value, torch.nn.Module) and self._is_simple(kind) and "_modules" in vars(value):
             return self._module(value, depth)
+        if self.objects and isinstance(value, torch.jit.ScriptModule):  # whose attributes are C++'s
+            return _Itself(value), value.training, tuple([self._tensor(t) for t in (*value.parameters(), *value.buffers())])
         if isinstance(value, types.FunctionType):
             return (_Itself(value if self.objects else value.__code__), self.all((value.__defaults__, value.__kwdefaults__), depth),
                     self.all(map(_contents, value.__closure__ or ()), depth), self.of(vars(value), depth))

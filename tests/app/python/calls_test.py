@@ -347,7 +347,8 @@ class Kinds(unittest.TestCase):
             self.assertNotEqual(contents(Unseen(held)), contents(Unseen(other)))
 
     def test_the_same_again_compiles_nothing(self):
-        for how in (Called(2.0), Part(4), torch.relu, functools.partial(torch.mul, 2.0), lambda y: y * 2):
+        scripted = torch.jit.script(nn.Linear(4, 4).double().requires_grad_(False))
+        for how in (Called(2.0), Part(4), torch.relu, functools.partial(torch.mul, 2.0), lambda y: y * 2, scripted):
             self.check(how)
             with mock.patch.object(recording, "record", side_effect=AssertionError):
                 self.check(how)
