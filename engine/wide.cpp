@@ -262,11 +262,20 @@ WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs
   return network_source(module, *specs);
 }
 
+namespace {
+
+WideModel made_of(const std::vector<Module>& models, const PackedModules& packed,
+                  const Tensors& sample, const Options& options) {
+  return WideModel(network_source(models.front(), packed.specs), packed.specs, packed.weights,
+                   packed.shared, static_cast<int64_t>(models.size()), sample, options);
+}
+
+}  // namespace
+
 WideModel compile(const std::vector<Module>& models, const Tensors& sample,
                   const Options& options) {
-  PackedModules packed = pack_modules(models, options.share_weights);
-  WideModel wide(network_source(models.front(), packed.specs), packed.specs, packed.weights,
-                 packed.shared, static_cast<int64_t>(models.size()), sample, options);
+  const PackedModules packed = pack_modules(models, options.share_weights);
+  WideModel wide = made_of(models, packed, sample, options);
   if (models.size() > 1 && !sample.empty()) {
     const at::NoGradGuard no_grad;
     wide.impl_->expect_alike(network_source(models.back(), packed.specs));
@@ -276,7 +285,8 @@ WideModel compile(const std::vector<Module>& models, const Tensors& sample,
 
 WideModel compile(const Module& model, int64_t n, const Tensors& sample, const Options& options) {
   if (n < 1) fail("[compile] models: got {}, expected at least 1; try n = 1", n);
-  return compile(std::vector<Module>(static_cast<size_t>(n), model), sample, options);
+  const std::vector<Module> models(static_cast<size_t>(n), model);
+  return made_of(models, pack_modules(models, options.share_weights), sample, options);
 }
 
 WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,

@@ -286,7 +286,7 @@ TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
   EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"sweep":"huge"})"),
             head + "sweep: got huge, expected quick, full, ci, suite; try quick");
   EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"n":[0]})"),
-            head + "n: got 0, expected positive numbers; try 4");
+            head + "n: got 0, expected positive numbers up to 1000000000; try 4");
   EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"phases":["sideways"]})"),
             head + "phases: got sideways, expected forward, backward, step; try forward");
   EXPECT_EQ(refused("[1]"), head +
