@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <system_error>
 #include <vector>
 
 #include "app/cancel.h"
@@ -127,7 +128,10 @@ int complain(const std::vector<Complaint>& complaints) {
   return 0;
 }
 
-void print_plain(std::string_view lines) { fmt::print("{}", clean_text(lines, true)); }
+void print_plain(std::string_view lines) {
+  const std::string text = clean_text(lines, true);
+  std::fwrite(text.data(), 1, text.size(), stdout);  // with_all_written looks for errors
+}
 
 bool add_command(CommandInfo info) { return enter(std::move(info), &CommandInfo::name); }
 
@@ -152,7 +156,14 @@ int exit_code_of(const std::function<int()>& work) {
 
 int run_cli(int argc, char** argv) {
   typed = command_line(argc, argv);
-  return exit_code_of([&] { return with_all_written(dispatch(argc, argv)); });
+  return exit_code_of([&] {
+    try {
+      return with_all_written(dispatch(argc, argv));
+    } catch (const std::system_error&) {  // of fmt::print, where stdout could not be written
+      if (!std::ferror(stdout)) throw;
+      return with_all_written(0);
+    }
+  });
 }
 
 }  // namespace wide
