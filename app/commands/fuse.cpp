@@ -15,6 +15,7 @@
 #include "app/sandbox/output_files.h"
 #include "app/sandbox/sandbox.h"
 #include "app/version.h"
+#include "data/bytes/part_file.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/reports/sweep/chrome_trace.h"
@@ -149,7 +150,7 @@ class Fuse : public Command {
     if (!reduce_.empty()) options.reduce = parse_reduce(reduce_);
     for (const auto& [option, path] :
          {std::pair("--outputs", outputs_), {"--json", json_}, {"--trace", trace_}})
-      check_place(option, path);
+      if (!path.empty() && path != "-") check_place(option, path);
     std::filesystem::path other = outputs_;
     for (const char* format : {".npz", ".npy", ".pt", ".pth", ".csv", ".json"})
       if (other.extension() == format)
@@ -218,11 +219,10 @@ class Fuse : public Command {
   static void check_place(const char* option, const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::error_code error;
-    if (std::filesystem::is_directory(path, error))
-      fail("[{}] path: got a folder, expected a file to write; try a name in it", option);
     if (!folder.empty() && !std::filesystem::is_directory(folder, error))
       fail("[{}] folder: got no {}, expected one to write to; try another path", option,
            printable(folder.string()));
+    check_writable_place(path);
   }
 
   /// Writes outputs, checkpoints and the wide program; notes of them are added to `last`.

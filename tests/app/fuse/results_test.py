@@ -77,7 +77,7 @@ class Results(CommandLine):
     def test_places_that_cannot_be_written_are_refused_at_once(self):
         self.prepare(Cast)
         for option, path, said in (("--outputs", "y.npz", "file: got"), ("--json", "none/r.json", "[--json] folder: got no"),
-                                   ("--trace", ".", "[--trace] path: got a folder")):
+                                   ("--trace", ".", "] path: got a folder, expected a file to write; try a name in it")):
             run = self.fuse(option, self.path(path), expect=2)
             self.assertEqual(run.stdout, "")
             self.assertIn(said, run.stderr)
