@@ -48,6 +48,12 @@ std::vector<std::string> names_of(const Optimizer& optimizer) {
   return names;
 }
 
+/// Names of a parameter's tensors in a state.
+std::string moment_name(const Optimizer& optimizer, const std::string& parameter, size_t moment) {
+  return fmt::format("state.{}.{}", parameter, optimizer.state[moment].name);
+}
+std::string average_name(const std::string& parameter) { return "ema." + parameter; }
+
 const Hyperparameter* find(const Optimizer& optimizer, const std::string& name) {
   for (const auto* all : {&optimizer.hyperparameters, &trainer_hyperparameters()})
     for (const Hyperparameter& h : *all)
@@ -157,17 +163,20 @@ Tensor TrainedModels::rows_like(const Tensor& rows) const {
   return empty_to_keep({n_ * padded}, options).zero_().as_strided(rows.sizes(), strides);
 }
 
-/// Adds missing moments that some model's hyperparameters need.
-void TrainedModels::keep_moments() {
+/// Adds missing moments and averages that some model's hyperparameters need, or that the state
+/// `held` has: they stay after their hyperparameter is set back to 0.
+void TrainedModels::keep_moments(const std::map<std::string, Tensor>& held) {
   for (const size_t k : trained_) {
     Kept& kept = kept_[k];
+    const std::string& name = specs_[k].name;
     kept.moments.resize(optimizer_->state.size());
     for (size_t m = 0; m < kept.moments.size(); ++m) {
       const std::string& with = optimizer_->state[m].only_with;
-      if (!kept.moments[m].defined() && (with.empty() || any(with)))
+      if (!kept.moments[m].defined() &&
+          (with.empty() || any(with) || held.contains(moment_name(*optimizer_, name, m))))
         kept.moments[m] = rows_like(kept.tensor);
     }
-    if (!kept.average.defined() && any("ema")) {
+    if (!kept.average.defined() && (any("ema") || held.contains(average_name(name)))) {
       kept.average = rows_like(kept.tensor);
       kept.average.copy_(kept.tensor);
     }
@@ -356,9 +365,8 @@ void TrainedModels::for_each_tensor(Self& self, Visit visit) {
     visit("weight." + name, kept.tensor, kept.shared);
     for (size_t m = 0; m < kept.moments.size(); ++m)
       if (kept.moments[m].defined())
-        visit(fmt::format("state.{}.{}", name, self.optimizer_->state[m].name), kept.moments[m],
-              false);
-    if (kept.average.defined()) visit("ema." + name, kept.average, false);
+        visit(moment_name(*self.optimizer_, name, m), kept.moments[m], false);
+    if (kept.average.defined()) visit(average_name(name), kept.average, false);
   }
 }
 
@@ -494,7 +502,7 @@ void TrainedModels::load(const std::map<std::string, Tensor>& from) {
     into.assign(data, data + n_);
   };
   for (auto& [name, values] : hyper_) numbers("hyper." + name, values, at::kDouble, double{});
-  keep_moments();
+  keep_moments(from);
   // The loaded rows are in the order of models, whatever the slots were.
   std::iota(model_at_.begin(), model_at_.end(), 0);
   for_each_tensor(*this, [&](const std::string& name, const Tensor& tensor, bool /*shared*/) {

@@ -81,7 +81,7 @@ class TrainedModels {
   static void for_each_tensor(Self& self, Visit visit);
   Tensor rows_like(const Tensor& rows) const;
   Tensor by_model(const Tensor& rows) const;
-  void keep_moments();
+  void keep_moments(const std::map<std::string, Tensor>& held = {});
   void set_running(std::vector<int64_t> running);
   void run_all_in_order();
   Tensor weight_from(const std::map<std::string, Tensor>& weights, size_t k) const;

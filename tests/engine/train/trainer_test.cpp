@@ -275,6 +275,35 @@ TEST(Trainer, GoesOnFromItsStateWithTheSameBits) {
   }
 }
 
+/// Averages and momentum buffers stay in the state after `ema` and `momentum` are set back to 0.
+TEST(Trainer, GoesOnFromAStateWhoseMomentsAreNoLongerUsed) {
+  const Subject s = mlp();
+  TrainerOptions o = exact(3);
+  o.optimizer = "sgd";
+  const auto begin = start(s, 3, at::kFloat);
+  const auto data = [&](int64_t t) { return batch(s, 3, 6, at::kFloat, 90 + uint64_t(t)); };
+  Trainer whole(forms(s), {{"x"}}, begin, o);
+  for (int64_t t = 0; t < 6; ++t) {
+    for (const char* name : {"ema", "momentum"})
+      if (t % 2 == 0) whole.set_hyperparameter(name, 1, t == 2 ? 0.5 : 0);
+    whole.step(data(t));
+  }
+  const TrainerState state = whole.state();
+  ASSERT_TRUE(state.tensors.contains("ema.0.bias"));
+  ASSERT_TRUE(state.tensors.contains("state.0.bias.momentum_buffer"));
+  Trainer resumed(forms(s), {{"x"}}, start(s, 3, at::kFloat, 99), o);
+  resumed.load_state(state);
+  expect_same_bits(state.tensors, resumed.state().tensors);
+  for (int64_t t = 6; t < 9; ++t) {
+    if (t == 7) whole.set_hyperparameter("momentum", 1, 0.9);
+    if (t == 7) resumed.set_hyperparameter("momentum", 1, 0.9);
+    whole.step(data(t));
+    resumed.step(data(t));
+  }
+  expect_same_bits(whole.state().tensors, resumed.state().tensors);
+  expect_same_bits(whole.weights(), resumed.weights());
+}
+
 TEST(Trainer, CopiesOneModelIntoAnother) {
   const Subject s = mlp();
   TrainerOptions o = exact(3);
