@@ -100,6 +100,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   check_outputs();
   check_smallest_batch();
   check_filled_batches();
+  check_filled_evaluations();
   network_fingerprint = wide::network_fingerprint(network);
   identity = identity_text(*this);
   if (loss.balanced)
@@ -223,38 +224,35 @@ void Prepared::check_smallest_batch() const {
            printable(options.network), printable(net.tensors[i].name), instead);
 }
 
-/// Refuses a network in which rows of a batch affect each other, as in a batch norm: there rows
-/// that only fill up would change the others although their weight is 0. Checks that the first
-/// row's output stays the same when the other rows change.
+/// Refuses a network in which rows of a batch affect each other, as in a batch norm, where batches
+/// are filled up: there rows that only fill up would change the others although their weight is 0.
 void Prepared::check_filled_batches() const {
   if (!feed->fills_up_training()) return;
-  const at::NoGradGuard no_grad;
-  const Network& net = network.train_form();
   const OwnBatch batch(*this, feed->training(0), 0);
-  Tensors bound = network.on_zeros(net);
-  at::manual_seed(0);
-  for (size_t i = 0; i < bound.size(); ++i)  // a weight of 0 could hide that rows affect each other
-    if (net.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
-  const auto inputs = net.indices(true);
-  const auto answers = [&](bool alone) {
-    Tensors own = bound;
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      const Tensor& rows = batch.inputs[k];
-      own[inputs[k]] = alone ? rows.narrow(0, 0, 1).expand_as(rows).contiguous() : rows;
-    }
-    at::manual_seed(0);
-    return net.forward(own);
-  };
-  const Tensors with_others = answers(false), alone = answers(true);
-  for (size_t k = 0; k < alone.size(); ++k) {
-    if (!has_rows(alone[k], network.batch())) continue;
-    const Tensor a = alone[k][0].to(at::kDouble), b = with_others[k][0].to(at::kDouble);
-    if (!at::allclose(a, b, 1e-3, 1e-5, /*equal_nan=*/true))
-      fail(
-          "[{}] rows of a batch: got answers that depend on the other rows (batch norm), expected "
-          "each by itself where models have different numbers of rows; try --drop-last",
-          printable(options.network));
-  }
+  if (network.rows_affect_each_other(network.train_form(), batch.inputs))
+    fail(
+        "[{}] rows of a batch: got answers that depend on the other rows (batch norm), expected "
+        "each by itself where models have different numbers of rows; try --drop-last",
+        printable(options.network));
+}
+
+/// Where rows of a batch affect each other in evaluations, no batch of those is filled up.
+void Prepared::check_filled_evaluations() {
+  const std::vector<RowSet> sets = held_sets();
+  const int64_t size = std::max<int64_t>(network.batch(), 2);
+  if (sets.empty() || !network.takes(size)) return;  // batches of one row alone
+  Tensors rows = OwnBatch(*this, feed->held({&data.train, &data.train_rows}, 0).batch, 0).inputs;
+  for (Tensor& input : rows)
+    input = input.index_select(0, at::arange(size, at::kLong).remainder(input.size(0)));
+  if (!network.rows_affect_each_other(network.eval_form(size), rows)) return;
+  feed->never_fill_up(
+      fmt::format("[{}] rows of a batch: got answers that depend on the other rows in evaluations, "
+                  "expected each by itself",
+                  printable(options.network)),
+      sets);
+  notes.push_back(
+      "rows of a batch affect each other in evaluations: no batch of those is filled up, and what "
+      "is measured depends on their sizes");
 }
 
 /// Runs the network on zeros, and checks that the loss fits its output and classes are in range.
@@ -331,10 +329,14 @@ void Prepared::check_batch_numbers(const Tensors& outputs) {
           whose.back());
   }
   if (whose.empty()) return;
+  feed->never_fill_up(whose.front() + ": got one number a batch, expected one a row", held_sets());
+}
+
+std::vector<RowSet> Prepared::held_sets() const {
   std::vector<RowSet> sets;
   if (data.has_validation()) sets.push_back(validation());
   if (!data.test.empty()) sets.push_back({&data.test_parts(), &data.test});
-  feed->never_fill_up(whose.front(), sets);
+  return sets;
 }
 
 void Prepared::check_classes() {

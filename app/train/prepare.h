@@ -55,6 +55,8 @@ struct Prepared {
   void check_batch_numbers(const Tensors& outputs);
   void check_smallest_batch() const;
   void check_filled_batches() const;
+  void check_filled_evaluations();
+  std::vector<RowSet> held_sets() const;  // all rows to evaluate
   void choose_metrics();
   void count_steps();
 };

@@ -256,15 +256,16 @@ std::vector<Feed::HeldPart> Feed::held_parts(const RowSet& set) const {
   return parts;
 }
 
-void Feed::never_fill_up(const std::string& what, const std::vector<RowSet>& sets) {
+void Feed::never_fill_up(const std::string& why, const std::vector<RowSet>& sets) {
   fills_up_ = false;
   for (const RowSet& set : sets)
     for (const HeldPart& part : held_parts(set))
       if (!network_.takes(part.size))
         fail(
-            "{}: got one number a batch, expected one a row where {} rows to evaluate do not fill "
-            "batches that the network takes; try an export with a dynamic batch dimension",
-            what, part.of < 0 ? longest(*set.rows) : part.of);
+            "{} where {} rows to evaluate do not fill batches that the network takes; try an "
+            "export "
+            "with a dynamic batch dimension",
+            why, part.of < 0 ? longest(*set.rows) : part.of);
 }
 
 int64_t Feed::held_batches(const RowSet& set) const {

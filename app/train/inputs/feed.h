@@ -40,10 +40,10 @@ class Feed {
   /// The batch of step `step` of the run, counted from 0.
   Batch training(int64_t step);
 
-  /// For networks that compute one number for a batch, which rows that fill up would change: from
-  /// now on `held` gives batches without such rows. Throws Error if the network cannot take the
-  /// batch sizes that `sets` then need; `what` (a loss or metric) begins the message.
-  void never_fill_up(const std::string& what, const std::vector<RowSet>& sets);
+  /// For networks whose answers rows that fill up would change (one number for a batch, or rows
+  /// that affect each other): from now on `held` gives batches without such rows. Throws Error if
+  /// the network cannot take the batch sizes that `sets` then need; `why` begins the message.
+  void never_fill_up(const std::string& why, const std::vector<RowSet>& sets);
   int64_t held_batches(const RowSet& set) const;
   HeldBatch held(const RowSet& set, int64_t index) const;
   /// Adds the batch's targets and weights for `models` to what metrics read.

@@ -1,6 +1,6 @@
 #include "app/train/inputs/network.h"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 
@@ -235,6 +235,31 @@ Tensors TrainNetwork::on_zeros(const Network& form) const {
   for (size_t k = 0; k < form.initial.size(); ++k)
     bound[weights[k]] = form.initial[k].to(dtype_of(weights[k]), false, /*copy=*/true);
   return bound;
+}
+
+bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& rows) const {
+  const at::NoGradGuard no_grad;
+  const auto inputs = form.indices(true);
+  const int64_t batch = rows.at(0).size(0);
+  Tensors bound = on_zeros(form);
+  at::manual_seed(0);
+  for (size_t i = 0; i < bound.size(); ++i)  // a weight of 0 could hide that rows affect each other
+    if (form.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
+  const auto answers = [&](bool alone) {
+    Tensors own = bound;
+    for (size_t k = 0; k < inputs.size(); ++k)
+      own[inputs[k]] =
+          alone ? rows[k].narrow(0, 0, 1).expand_as(rows[k]).contiguous() : rows[k].contiguous();
+    at::manual_seed(0);
+    return form.forward(own);
+  };
+  const Tensors with_others = answers(false), alone = answers(true);
+  for (size_t k = 0; k < alone.size(); ++k) {
+    if (alone[k].dim() == 0 || alone[k].size(0) != batch) continue;  // not of rows
+    const Tensor a = alone[k][0].to(at::kDouble), b = with_others[k][0].to(at::kDouble);
+    if (!at::allclose(a, b, 1e-3, 1e-5, /*equal_nan=*/true)) return true;
+  }
+  return false;
 }
 
 Program TrainNetwork::recorded(const Network& form) const {

@@ -42,6 +42,10 @@ class TrainNetwork {
   /// Tensors to run one of the forms on: rows of zeros, the network's own values where it has some,
   /// and drawn ones where it has none.
   Tensors on_zeros(const Network& form) const;
+  /// Whether answers for a row depend on the other rows of its batch, as in a batch norm without
+  /// running statistics: whether those for the first row change where all rows are equal to it.
+  /// `rows`: forward's arguments.
+  bool rows_affect_each_other(const Network& form, const Tensors& rows) const;
   /// Records one of the forms, with zeros as weights.
   Program recorded(const Network& form) const;
   std::vector<TensorSpec> tensors() const;

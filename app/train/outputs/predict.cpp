@@ -56,10 +56,18 @@ class Predictor {
   }
 
   std::string run() {
-    const int64_t size = batch_size();
-    for (int64_t begin = 0; begin < parts_.rows; begin += size) {
+    const int64_t size = batch_size(), count = (parts_.rows + size - 1) / size;
+    bool even = parts_.rows % size == 0;  // no batch is filled up
+    if (!even && rows_affect_each_other(size)) {
+      expect_even_batches(size);
+      even = true;
+    }
+    for (int64_t p = 0; p < count; ++p) {
       heartbeat();
-      take(begin, std::min(size, parts_.rows - begin), size);
+      const int64_t begin = even ? parts_.rows * p / count : size * p;
+      const int64_t end =
+          even ? parts_.rows * (p + 1) / count : std::min(begin + size, parts_.rows);
+      take(begin, end - begin, even ? end - begin : size);
     }
     write();
     std::string said = fmt::format("{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
@@ -156,8 +164,37 @@ class Predictor {
     int64_t numbers = 1;
     for (const DataPart& part : parts_.inputs)
       for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
-    const int64_t size = std::max<int64_t>(1, std::min({parts_.rows, kRows, kNumbers / numbers}));
+    // As in the run's evaluations.
+    const int64_t size = std::max<int64_t>(
+        1, std::min({parts_.rows, kRows, std::max(network_.batch(), kNumbers / numbers)}));
     return network_.takes(size) ? size : network_.batch();
+  }
+
+  bool rows_affect_each_other(int64_t size) const {
+    const Tensor first = at::arange(size, at::kLong).remainder(parts_.rows);
+    Tensors rows;
+    for (size_t i = 0; i < parts_.inputs.size(); ++i) {
+      const DataPart& part = parts_.inputs[i];
+      Tensor own = part.values.index_select(0, first);
+      if (const PrepareRows prepare = preparation(data_, part.name, groups_)) own = prepare(0, own);
+      const at::ScalarType dtype = network_.asked()[i].dtype;
+      rows.push_back(own.to(dtype == at::kFloat ? network_.dtype() : dtype));
+    }
+    return network_.rows_affect_each_other(network_.eval_form(size), rows);
+  }
+
+  /// Refuses rows that make no batches of nearly equal sizes, up to `size`, that the network takes.
+  void expect_even_batches(int64_t size) {
+    const int64_t count = (parts_.rows + size - 1) / size;
+    const int64_t least = parts_.rows / count, most = (parts_.rows + count - 1) / count;
+    if (!network_.takes(least) || !network_.takes(most))
+      fail(
+          "[predict] rows of a batch: got answers that depend on the other rows, expected each by "
+          "itself where {} rows do not fill batches of {}; try a multiple of {} rows",
+          parts_.rows, size, size);
+    parts_.notes.push_back(fmt::format(
+        "rows of a batch affect each other: the rows are answered in {} batches of {}{} rows",
+        count, least, least == most ? "" : fmt::format(" or {}", most)));
   }
 
   void take(int64_t begin, int64_t count, int64_t size) {
