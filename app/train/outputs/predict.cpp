@@ -117,31 +117,30 @@ class Predictor {
     return std::ranges::any_of(models, [](const ModelState& m) { return m.pruned(); });
   }
 
-  /// Loads the weights of these models and their normalisation.
+  /// Loads the weights of these models (the last ones of a model without a best) and their
+  /// normalisation.
   void load() {
     std::map<std::string, Tensor> all;
     for (auto& [name, tensor] : load_tensors((fs::path(options_.folder) / "run.safetensors")))
       all[name] = tensor;
-    const bool has_best =
-        std::ranges::any_of(all, [](const auto& t) { return t.first.rfind("best.", 0) == 0; });
     const Tensor index = at::tensor(models_, at::kLong);
     std::map<std::string, StartTensor> start;
     for (const TensorSpec& spec : network_.tensors()) {
-      const Tensor* from = nullptr;
-      for (const char* kind : {"best.", "ema.", "weight."}) {
-        if (kind == std::string("best.") && (options_.use == "last" || !has_best)) continue;
-        const auto it = all.find(kind + spec.name);
-        if (!from && it != all.end()) from = &it->second;
-      }
-      if (!from)
+      auto last = all.find("ema." + spec.name);
+      if (last == all.end()) last = all.find("weight." + spec.name);
+      if (last == all.end())
         fail("[{}] tensor {}: got none, expected it in the run; try another folder",
              printable(options_.folder), printable(spec.name));
-      const bool shared = from->dim() == static_cast<int64_t>(spec.sizes.size());
+      const bool shared = last->second.dim() == static_cast<int64_t>(spec.sizes.size());
       // Repeated for each model: only a frozen tensor may be shared.
-      start[spec.name] = {shared
-                              ? expanded(static_cast<int64_t>(models_.size()), *from).contiguous()
-                              : from->index_select(0, index),
-                          false};
+      const Tensor made =
+          shared ? expanded(static_cast<int64_t>(models_.size()), last->second).contiguous()
+                 : last->second.index_select(0, index);
+      const auto best = all.find(kBestTensors + spec.name);
+      for (size_t i = 0; i < models_.size() && best != all.end() && !shared; ++i)
+        if (options_.use == "best" && saved_.state.models[static_cast<size_t>(models_[i])].best)
+          made[static_cast<int64_t>(i)].copy_(best->second[models_[i]]);
+      start[spec.name] = {made, false};
     }
     for (const auto& [name, tensor] : all)
       if (name.rfind(kMean, 0) == 0) {

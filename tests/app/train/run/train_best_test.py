@@ -82,6 +82,25 @@ class Best(Train):
             self.assertLess(abs(oof["prediction"][0] - together).max(), 1e-5)
             self.same(report["ensemble"]["validation"], together, self.y)
 
+    def test_predictions_of_a_model_without_a_best(self):
+        """Model 1 validates rows of one class, of which there is no area under a curve: it answers with its last weights."""
+        held = [range(100, 150), numpy.flatnonzero(self.y == 1)[-20:], range(100, 150)]
+        rows = [(m, row, int(row in held[m])) for m in range(3) for row in range(150)]
+        numpy.savez(self.path("rows.npz"), **dict(zip(("model", "row", "use"), numpy.array(rows).T)))
+        for averaged in ([], ["--set", "ema=0.9"]):
+            self.train(*self.common[:4], *averaged, "--rows", self.path("rows.npz"), "--drop-last", "--monitor", "auc", "--overwrite",
+                       "--check", "0")
+            bests = [model["best"] for model in self.report()["models"]]
+            self.assertIsNone(bests[1])
+            self.assertTrue(bests[0] and bests[2])
+            for use in ("best", "last"):
+                self.workbench("predict", self.path("run"), "--data", self.path("test.npz"), "--out", self.path("p.npz"), "--use", use,
+                               "--reduce", "none")
+                predicted = numpy.load(self.path("p.npz"))["prediction"]
+                for m in range(3):
+                    wanted = self.probabilities(use if m != 1 else "last", m, self.held_x)
+                    self.assertLess(abs(predicted[m] - wanted).max(), 1e-5, (averaged, use, m))
+
 
 if __name__ == "__main__":
     unittest.main()
