@@ -13,6 +13,7 @@
 #include "app/train/inputs/network.h"
 #include "app/train/metrics/loss_text.h"
 #include "app/train/metrics/metric.h"
+#include "app/train/models/start.h"
 #include "app/train/run/identity.h"
 #include "data/bytes/part_file.h"
 #include "data/escape.h"
@@ -155,6 +156,7 @@ class Predictor {
     o.n = static_cast<int64_t>(models_.size());
     o.loss = text_.loss;
     o.threads = options_.threads;
+    o.frozen = matching("--freeze", saved_.options.freeze, network_.tensors());
     trainer_ = std::make_unique<Trainer>(network_.forms(), network_.input_forms(), start, o);
   }
 

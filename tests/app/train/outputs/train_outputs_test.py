@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import digits
 from train_command import Train
 
 
@@ -178,6 +179,41 @@ class UnusedHead(Train):
                         if key.startswith("number."):
                             self.assertTrue(got[key].equal(net.state_dict()[key]))
                         torch.testing.assert_close(got[key], tensor, rtol=1e-4, atol=1e-5)
+
+
+class OtherTypes(torch.nn.Module):
+    """A part in half precision, which is not trained, before a layer in float32; a buffer in float64."""
+
+    def __init__(self, first):
+        super().__init__()
+        base = torch.nn.Linear(6, 16).half()
+        if first:
+            self.base = base
+        self.head = torch.nn.Linear(16, 3)
+        if not first:
+            self.base = base
+        self.register_buffer("third", torch.tensor(1 / 3, dtype=torch.float64))
+
+    def forward(self, input):
+        return self.head(torch.tanh(self.base(input.half())).float() * self.third.float())
+
+
+class OfFrozenParts(Train):
+    def test_are_predicted(self):
+        random = numpy.random.default_rng(0)
+        x = random.normal(0, 1, (90, 6)).astype("float32")
+        numpy.savez(self.path("data.npz"), input=x, y=random.integers(0, 3, 90))
+        for first in (True, False):
+            net = OtherTypes(first)
+            digits.export(net, self.path("net.pt2"), torch.randn(5, 6))
+            self.train("--lr", "0.1,0.02", "--freeze", "base.*", "--epochs", "2", "--overwrite")
+            self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("p.npz"), "--reduce", "none")
+            predicted = numpy.load(self.path("p.npz"))["prediction"]
+            for m in range(2):
+                net.load_state_dict(load_file(self.path(f"run/last/model-{m:04d}.safetensors")))
+                with torch.no_grad():
+                    wanted = net(torch.tensor(x)).softmax(1).numpy()
+                self.assertLess(abs(predicted[m] - wanted).max(), 1e-3)  # half precision
 
 
 if __name__ == "__main__":
