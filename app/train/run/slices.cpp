@@ -45,6 +45,24 @@ bool is_own_normalization(const Prepared& run, const std::string& name) {
       all, [&](const Normalization& n) { return n.by_model && n.input == input; });
 }
 
+/// Whether this is a moment or an average of a parameter, `[N, ...]`, which a file has only if some
+/// of its models need it.
+bool is_moment(const std::string& name) {
+  return name.starts_with("state.") || name.starts_with("ema.");
+}
+
+/// A file's tensor. For one that its models have no use for: the current weights for the best and
+/// the averaged ones, and a moment of zeros.
+Tensor found_in(const RunFile& file, const std::string& name) {
+  if (const auto at = file.tensors.find(name); at != file.tensors.end()) return at->second;
+  for (const char* kind : {kBestTensors, "ema."})
+    if (const std::string rest = after(kind, name); !rest.empty())
+      return file.tensors.at(kWeightTensors + rest);
+  const std::string parameter = after("state.", name);
+  return at::zeros_like(
+      file.tensors.at(kWeightTensors + parameter.substr(0, parameter.rfind('.'))));
+}
+
 /// The tensors of files of some models each, joined along the models.
 std::map<std::string, Tensor> joined(const std::vector<RunFile>& files, const Prepared& run) {
   std::map<std::string, Tensor> all;
@@ -56,11 +74,7 @@ std::map<std::string, Tensor> joined(const std::vector<RunFile>& files, const Pr
     bool shared = true;
     const int64_t dims = own_dims(run, name);
     for (const RunFile& file : files) {
-      // If no model of a slice has a best evaluation, its current weights are taken.
-      const auto at = file.tensors.find(name);
-      const Tensor& t = at != file.tensors.end()
-                            ? at->second
-                            : file.tensors.at(kWeightTensors + after(kBestTensors, name));
+      const Tensor t = found_in(file, name);
       shared = shared && t.dim() == dims && (rows.empty() || at::equal(t, rows.front()));
       rows.push_back(t);
     }
@@ -105,7 +119,9 @@ TrainerState load_models(const SavedRun& saved, const std::string& folder, const
     like = fitted(there->second, there->second.dim() == dims, saved.first_model, like,
                   like.dim() == dims);
   }
-  own.tensors.insert(from.begin(), from.end());  // those that it does not know
+  const int64_t first = saved.first_model;
+  for (const auto& [name, tensor] : from)  // those that it does not know
+    own.tensors.emplace(name, is_moment(name) ? tensor.slice(0, first, first + run.n()) : tensor);
   own.step = state->step;
   state->loss_sum =
       of_file.loss_sum.slice(0, saved.first_model, saved.first_model + run.n()).clone();

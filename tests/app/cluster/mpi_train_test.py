@@ -122,6 +122,14 @@ class MpiTrain(RankTraining):
         self.run_ranks(2, "--resume", self.path("two"), "--steps", "20", "--quiet")
         self.same("one", "two")
 
+    def test_some_ranks_alone_have_averages_and_momentum(self):
+        run = ["--set", "ema=0,0,0,0.9", "--set", "momentum=0,0.9,0,0", "--lr", "0.01,0.02,0.03,0.04", "--optimizer", "sgd", "--exact",
+               "--validation", "0.2", "--batch", "25", "--eval-every", "5"]
+        self.alone("one", *run, "--steps", "20")
+        self.run_ranks(2, *self.command("two", *run, "--steps", "10"), "--quiet")
+        self.run_ranks(4, "--resume", self.path("two"), "--steps", "20", "--quiet")
+        self.same("one", "two")
+
 
 if __name__ == "__main__":
     unittest.main()
