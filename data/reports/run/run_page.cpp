@@ -14,8 +14,8 @@ namespace wide {
 namespace {
 
 /// A cell without the mean of the middle half, which has its own column.
-TableCell spread_cell(const std::optional<Spread>& spread) {
-  return spread ? TableCell{spread_text(spread, false), spread->mean} : TableCell{};
+TableCell spread_cell(const std::optional<Spread>& spread, int64_t models) {
+  return spread ? TableCell{spread_text_of(spread, models, false), spread->mean} : TableCell{};
 }
 
 TableCell number_cell(double value) { return {fmt::format("{:.4g}", value), value}; }
@@ -43,12 +43,13 @@ ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
     add("pruned", [](const ConfigSummary& c) { return count_cell(c.pruned); });
   for (size_t k = 0; k < configs[0].metrics.size(); ++k) {
     const std::string& name = configs[0].metrics[k].name;
-    add(name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].validation); });
+    add(name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].validation, c.n); });
     add(name + ", middle half", [&](const ConfigSummary& c) {
       const auto& spread = c.metrics[k].validation;
       return spread && spread->n > 1 ? number_cell(spread->iqm) : TableCell{};
     });
-    add("test " + name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].test); });
+    add("test " + name,
+        [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].test, c.n); });
   }
   return table;
 }

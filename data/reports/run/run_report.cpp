@@ -54,8 +54,8 @@ std::string config_text(const ConfigSummary& c) {
   if (c.pruned > 0 && c.n == 0) return table_line(name, 0, fmt::format("pruned: {}", c.pruned));
   for (const MetricSummary& m : c.metrics) {
     values.push_back(
-        fmt::format("{:<{}} {}", m.name, numbers ? 0 : width, spread_text(m.validation)));
-    if (m.test) values.back() += fmt::format("  test {}", spread_text(m.test));
+        fmt::format("{:<{}} {}", m.name, numbers ? 0 : width, spread_text_of(m.validation, c.n)));
+    if (m.test) values.back() += fmt::format("  test {}", spread_text_of(m.test, c.n));
   }
   if (c.pruned > 0)
     (numbers ? values.back() : values.front()) += fmt::format("  pruned: {}", c.pruned);
@@ -114,6 +114,10 @@ std::string spread_text(const std::optional<Spread>& s, bool middle_half) {
   if (s->n == 1) return fmt::format("{:.4g}", s->mean);
   return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}]", s->mean, s->sd, s->low, s->high) +
          (middle_half ? fmt::format(", middle half {:.4g}", s->iqm) : "");
+}
+
+std::string spread_text_of(const std::optional<Spread>& s, int64_t models, bool middle_half) {
+  return spread_text(s, middle_half) + (s && s->n != models ? fmt::format(" (n {})", s->n) : "");
 }
 
 std::optional<Spread> spread_of(std::vector<double> values) {

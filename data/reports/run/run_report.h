@@ -20,6 +20,10 @@ struct Spread {
 std::optional<Spread> spread_of(std::vector<double> values);
 /// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or just the number if there is one; "-" for none.
 std::string spread_text(const std::optional<Spread>& spread, bool middle_half = true);
+/// The same of so many models, with the number of those that have a value where it is another one:
+/// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52 (n 2)".
+std::string spread_text_of(const std::optional<Spread>& spread, int64_t models,
+                           bool middle_half = true);
 
 /// A value if it is finite, else nullopt, from a map such as a model's values of metrics.
 std::optional<double> number_at(const std::map<std::string, double>& values,

@@ -128,5 +128,23 @@ class Pruned(Summary):
                       "pruned left out", self.report()["notes"])
 
 
+class WithoutValues(Summary):
+    def test_means_say_of_how_many_models_they_are(self):
+        """Of four models of a configuration, one or two diverged before their first evaluation."""
+        self.train("--lr", "0.01,1e38,0.02,3e38", "--optimizer", "sgd", "--set", "momentum=0.9", "--epochs", "2", "--validation", "0.3",
+                   "--metric", "accuracy")
+        values = [m["best"]["accuracy"] for m in self.report()["models"] if m["best"]]
+        n = len(values)
+        self.assertIn(n, (2, 3))
+        page = self.path("page.html")
+        text = self.workbench("report", self.path("run"), "--by", "momentum", "--html", page).stdout
+        text += self.workbench("report", self.path("run"), "--by", "momentum").stdout
+        self.assertRegex(text, rf"\n  momentum=0\.9 +n 4 .* \(n {n}\)\n +accuracy {numpy.mean(values):.4g} ± .* \(n {n}\)\n")
+        with open(page, encoding="utf-8") as file:
+            self.assertIn(f"] (n {n})<", file.read())
+        every = self.workbench("report", self.path("run")).stdout
+        self.assertNotIn("(n ", every)
+
+
 if __name__ == "__main__":
     unittest.main()
