@@ -309,7 +309,8 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
     for (const auto& [at, bytes] : before) std::memcpy(at, bytes.data(), bytes.size());
     return false;
   }
-  ++steps_[static_cast<size_t>(model)];
+  const int64_t with = optimizer_->counted_with();
+  if (with < 0 || hyper[static_cast<size_t>(with)] != 0) ++steps_[static_cast<size_t>(model)];
   for (const auto& [k, from] : made.buffers)
     std::memcpy(row(kept_[k].tensor, slot), from, row_bytes(kept_[k].tensor));
   return true;

@@ -65,7 +65,7 @@ class TrainedModels {
   };
   const Kept& kept(size_t k) const { return kept_[k]; }
   const Optimizer& formula() const { return *optimizer_; }
-  /// Number of steps of the model in a slot, for bias correction of its moments.
+  /// Number of steps of its moments that the model in a slot made, for their bias correction.
   int64_t& steps_at(int64_t slot) { return steps_[static_cast<size_t>(model_at(slot))]; }
   /// Changes when slots change, or tensors that steps do not write.
   int64_t version() const { return version_; }
@@ -102,7 +102,7 @@ class TrainedModels {
   std::vector<const std::vector<double>*> in_order_;  // of hyper_, in the optimiser's order
   const std::vector<double>*clip_ = nullptr, *ema_ = nullptr;
   std::vector<uint64_t> seeds_;
-  std::vector<int64_t> steps_;  // of each model, for bias correction
+  std::vector<int64_t> steps_;  // of each model's moments
   std::vector<int64_t> model_at_, running_;
   int64_t version_ = 0;
 };

@@ -24,7 +24,7 @@ WIDE_FORMULA void sgd(const ParameterStep<T>& s) {
     for (int64_t i = 0; i < s.count; ++i) p[i] -= lr * (scale * g[i] + decay * p[i]);
     return;
   }
-  // The first step uses the gradient without dampening.
+  // The first step with momentum (Optimizer::counted_with) uses the gradient without dampening.
   const T kept = s.step == 1 ? T(0) : momentum;
   const T added = s.step == 1 ? T(1) : T(1 - s.hyper[kDampening]);
   const T of_gradient = s.hyper[kNesterov] != 0 ? T(1) : T(0);

@@ -184,6 +184,7 @@ class _Optimizer(torch.optim.Optimizer):
         for group, values, hyper in zip(self.param_groups, all_values, hypers):
             kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
             names = [name for (name, _), keeps in zip(self._states, kept) if keeps]
+            conditional = all(with_ for _, with_ in self._states)
             parameters, gradients, states, steps = [], [], [], []
             for p in group["params"]:
                 gradient = p.grad
@@ -191,6 +192,8 @@ class _Optimizer(torch.optim.Optimizer):
                     continue
                 state = self.state[p]
                 state["step"] = step = int(state.get("step", 0)) + 1
+                if names and conditional:  # the kernel's first step is the one that makes the state, as torch's
+                    step = 1 if state.get(names[0]) is None else max(step, 2)
                 for name in names:
                     if state.get(name) is None:
                         state[name] = torch.zeros_like(p, memory_format=torch.contiguous_format)
@@ -212,7 +215,8 @@ def _any(value):
 
 
 class SGD(_Optimizer):
-    """torch.optim.SGD for N models; every hyperparameter is a number or one per model."""
+    """torch.optim.SGD for N models; every hyperparameter is a number or one per model. The first gradient of new momentum
+    buffers is not dampened; all models of a group get theirs when the first of them has momentum."""
 
     _name = "sgd"
 

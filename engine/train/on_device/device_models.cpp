@@ -243,7 +243,8 @@ void DeviceModels::step(const DeviceStep& made, const Tensor& active, const Tens
     sizes[0] = count_;
     tensors_[k].copy_(at::where(fine.view(sizes), value, tensors_[k]));
   }
-  steps_.add_(fine.to(at::kDouble));
+  const int64_t with = formula.counted_with();
+  steps_.add_((with < 0 ? fine : fine & (hyper.select(1, with) != 0)).to(at::kDouble));
   outcome.copy_(at::stack({made.loss.to(at::kDouble), fine.to(at::kDouble)}));
 }
 

@@ -12,6 +12,12 @@ int64_t Optimizer::index(const std::string& hyperparameter) const {
   return -1;
 }
 
+int64_t Optimizer::counted_with() const {
+  const bool one = std::ranges::all_of(
+      state, [&](const OptimizerState& s) { return s.only_with == state.front().only_with; });
+  return one && !state.empty() ? index(state.front().only_with) : -1;
+}
+
 bool add_optimizer(Optimizer optimizer, const char* file) {
   WIDE_ASSERT(optimizer.index("lr") == 0 && optimizer.index("weight_decay") > 0,
               "{} lacks lr or weight_decay", optimizer.name);

@@ -19,7 +19,7 @@ struct Hyperparameter {
 
 /// One parameter of one model and its state, `count` numbers each, which an optimiser's step
 /// changes in place. `hyper` in the order of `Optimizer::hyperparameters`, the learning rate times
-/// the schedule's factor; `step` counts this model's steps from 1.
+/// the schedule's factor; `step` counts this model's steps that use a state from 1.
 template <class T>
 struct ParameterStep {
   int64_t count = 0;
@@ -72,6 +72,9 @@ struct Optimizer {
 
   /// Index of a hyperparameter; -1 if there is none of that name.
   int64_t index(const std::string& hyperparameter) const;
+  /// Index of the hyperparameter at whose 0 a step uses no state and is not counted; -1: all steps
+  /// are counted.
+  int64_t counted_with() const;
 };
 
 /// Registers at static initialisation; `file` is __FILE__. Returns true.

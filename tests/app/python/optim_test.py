@@ -87,8 +87,7 @@ class Optim(unittest.TestCase):
             with self.subTest(name):
                 models, wide = twins()
                 optimizer = ours(wide, **values)
-                own = [theirs(m.parameters(), **{k: of_model(v, i) for k, v in values.items()})
-                       for i, m in enumerate(models)]
+                own = [theirs(m.parameters(), **{k: of_model(v, i) for k, v in values.items()}) for i, m in enumerate(models)]
                 gamma = [torch.optim.lr_scheduler.ExponentialLR(o, 0.9) for o in (optimizer, *own)]
                 for step in range(6):
                     x, y = batch(step)
@@ -164,6 +163,22 @@ class Optim(unittest.TestCase):
             else:
                 ours.load_state_dict(theirs.state_dict())
                 self.assertEqual(len(ours.state), len(theirs.state))
+
+    def test_momentum_that_is_set_later(self):
+        """Its first gradient is not dampened. A state of torch's optimiser, loaded before or after that, is gone on with."""
+        for first in (0, 2, 5):
+            models, wide = twins()
+            every = [torch.optim.SGD(m.parameters(), lr=0.003, dampening=0.5) for m in (wide, *models)]
+            for step, (x, _) in enumerate(map(batch, range(8))):
+                if step == first:
+                    state, every[0] = every[0].state_dict(), nw.optim.SGD(wide, lr=0.003, dampening=0.5)
+                    every[0].load_state_dict(state)
+                (wide(x).square().sum() + sum(m(own).square().sum() for m, own in zip(models, x))).backward()
+                for each in every:
+                    each.param_groups[0]["momentum"] = 0.9 * (step > 2)
+                    each.step()
+                    each.zero_grad()
+                self.same_weights(wide, models)
 
     def test_lists_put_in_place_of_a_number(self):
         """As at the beginning: one value for each model, in bounds."""
@@ -338,8 +353,7 @@ class Optim(unittest.TestCase):
                  (F.cross_entropy, (out, y), {"label_smoothing": 0.1, "weight": weight}),
                  (F.cross_entropy, (torch.randn(N, 2, 4, 3), torch.randint(0, 4, (N, 2, 3))), {}),
                  (F.cross_entropy, (out, real.softmax(-1)), {}), (F.mse_loss, (out, real), {}),
-                 (F.huber_loss, (out, real), {"delta": 0.5}),
-                 (F.binary_cross_entropy_with_logits, (out, real.sigmoid()), {}),
+                 (F.huber_loss, (out, real), {"delta": 0.5}), (F.binary_cross_entropy_with_logits, (out, real.sigmoid()), {}),
                  (lambda a, b: (a - b).abs().max(), (out, real), {})]
         for loss, args, kwargs in cases:
             got = nw.per_model(loss)(*args, **kwargs)

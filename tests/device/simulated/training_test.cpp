@@ -334,7 +334,7 @@ TEST_F(SimulatedTraining, GoesOnFromItsStateWithTheSameBits) {
 TEST_F(SimulatedTraining, AStepIsOneGraphWhateverTheRates) {
   const Subject s = mlp();
   TrainerOptions o = options_of(3, "sgd");
-  o.hyperparameters["lr"] = {0.1};
+  o.hyperparameters = {{"lr", {0.1}}, {"dampening", {0.3}}};
   o.schedule = parse_schedule("cosine:0.1", 3, 30);
   Both both(s, o, at::kDouble);
   const auto data = [&](int64_t t) {

@@ -157,6 +157,44 @@ TEST(TrainOptimizers, AreThoseOfTorch) {
   compare("lion", with({{"beta1", {0.95, 0.9, 0.5}}, {"beta2", {0.98, 0.99, 0.6}}}), constant());
 }
 
+/// The first gradient of a new momentum buffer counts in full, the later ones are dampened; a
+/// buffer stays where momentum is set to 0 for some steps.
+TEST(TrainOptimizers, MomentumThatIsSetLaterIsThatOfTorch) {
+  const std::vector<std::vector<double>> momentum{
+      {0, 0.9, 0.9, 0.9}, {0.8, 0, 0.8, 0}, {0, 0, 0, 0.5}};
+  const Subject s = given_gradients();
+  TrainerOptions o;
+  o.n = kN;
+  o.loss.name = "output";
+  o.optimizer = "sgd";
+  o.hyperparameters = {{"lr", {0.1}}, {"dampening", {0.3}}, {"momentum", {0, 0.8, 0}}};
+  const auto begin = start(s, kN, at::kDouble);
+  Trainer trainer(forms(s), {{"x"}}, begin, o);
+  for (int64_t t = 0; t < kSteps; ++t) {
+    for (int64_t i = 0; i < kN; ++i)
+      trainer.set_hyperparameter("momentum", i, momentum[size_t(i)][size_t(t / 5)]);
+    trainer.step({.inputs = {{gradient(t)}}});
+  }
+  const auto got = trainer.weights();
+  for (int64_t i = 0; i < kN; ++i) {
+    Tensors own = own_weights(s, begin, i);
+    for (size_t k = 0; k < 2; ++k) {
+      own[k].requires_grad_();
+      torch::optim::SGD theirs(std::vector<Tensor>{own[k]},
+                               torch::optim::SGDOptions(0.1).dampening(0.3));
+      auto& options = static_cast<torch::optim::SGDOptions&>(theirs.param_groups()[0].options());
+      for (int64_t t = 0; t < kSteps; ++t) {
+        options.momentum(momentum[size_t(i)][size_t(t / 5)]);
+        const Tensor g = gradient(t)[i][0];
+        own[k].mutable_grad() = (k == 0 ? g.slice(0, 0, 6).view({3, 2}) : g.slice(0, 6)).clone();
+        theirs.step();
+      }
+      const Tensor off = (got.at(s.tensors[k].name)[i] - own[k]).abs().max();
+      EXPECT_LE(off.item<double>(), 1e-12) << s.tensors[k].name << " of model " << i;
+    }
+  }
+}
+
 TEST(TrainOptimizers, AllClipAndFollowASchedule) {
   for (const Optimizer& o : optimizers())
     compare(
