@@ -214,7 +214,7 @@ int serve_rank(Cluster& cluster, const std::vector<SweepCase>& cases, SweepSetti
   settings.peaks_device = cases.front().device;
   settings.peaks = settings.peaks_device.is_cpu()
                        ? machine_peaks(settings.peaks_device, settings.threads)
-                       : peaks_by_worker(settings.peaks_device, settings.threads);
+                       : peaks_by_worker(settings.peaks_device, settings.threads, settings.tf32);
   settings.tuning_db.clear();  // rank 0 alone opens the store
   add_peaks(environment, *settings.peaks);
   cluster.send(0, {{"cases", cases_digest(cases)},

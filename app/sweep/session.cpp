@@ -64,7 +64,7 @@ SweepSession::SweepSession(SweepRequest request)
     report_.environment = this_machine(request.command, cases);
     const c10::Device first = cases.front().device;
     const Peaks peaks = first.is_cpu() ? machine_peaks(first, settings.threads)
-                                       : peaks_by_worker(first, settings.threads);
+                                       : peaks_by_worker(first, settings.threads, settings.tf32);
     add_peaks(report_.environment, peaks);
     runner_.use_peaks(first, peaks);
   }

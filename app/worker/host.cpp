@@ -50,7 +50,7 @@ double trial_limit_s(const SweepCase& planned, const SweepSettings& settings) {
   return 60 + 20 * settings.budget_s + 400 * estimate_call_s(planned);
 }
 
-Peaks peaks_by_worker(c10::Device device, int threads) {
+Peaks peaks_by_worker(c10::Device device, int threads, bool tf32) {
   constexpr double kLongest_s = 180;  // first calls load libraries
   const auto failed = [&](const std::string& how) {
     throw Error(fmt::format("[{}] peaks: got {}, expected what it reaches at most; try workbench "
@@ -59,7 +59,7 @@ Peaks peaks_by_worker(c10::Device device, int threads) {
                 5);
   };
   WorkerProcess worker;
-  worker.send(Json{{"peaks_of", device.str()}, {"threads", threads}}.dump());
+  worker.send(Json{{"peaks_of", device.str()}, {"threads", threads}, {"tf32", tf32}}.dump());
   const double begun_s = now_s();
   while (now_s() - begun_s < kLongest_s) {
     const auto [line, ended] = worker.hear(kLookMs);

@@ -39,8 +39,9 @@ class WorkerHost {
 };
 
 /// The peak rates of `device`, measured by a worker: the sweep's own process makes no context on a
-/// GPU, which would take memory. Throws Error with exit code 5 if the worker fails.
-Peaks peaks_by_worker(c10::Device device, int threads);
+/// GPU, which would take memory. `tf32`: of float32 products that may use TF32. Throws Error with
+/// exit code 5 if the worker fails.
+Peaks peaks_by_worker(c10::Device device, int threads, bool tf32);
 
 /// The most seconds that a trial may take in a stage before it counts as hanging: --timeout, or a
 /// minute plus a generous estimate from its budget and work.

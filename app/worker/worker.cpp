@@ -86,6 +86,7 @@ void serve(const std::string& line, Replies& replies) {
   if (request.contains("peaks_of")) {
     const c10::Device device(request["peaks_of"].get<std::string>());
     const int threads = set_threads(request.at("threads").get<int>());
+    allow_tf32(request.at("tf32").get<bool>());
     replies.send({{"peaks", peaks_json(machine_peaks(device, threads))}});
     return;
   }

@@ -65,13 +65,13 @@ TEST(Worker, ThatCannotStartLeavesNothingOpen) {
 }
 
 TEST(WorkerPeaks, AreMeasuredInAProcessOfTheirOwn) {
-  const Peaks peaks = peaks_by_worker(c10::kCPU, 1);
+  const Peaks peaks = peaks_by_worker(c10::kCPU, 1, false);
   EXPECT_EQ(peaks.threads, 1);
   EXPECT_GT(peaks.flops_per_s.at(at::kFloat), 0);
   EXPECT_GT(peaks.memory_bytes_per_s(), 0);
   if (!unavailable(c10::kCUDA)) GTEST_SKIP() << "there is a GPU";
   try {
-    peaks_by_worker(c10::kCUDA, 1);
+    peaks_by_worker(c10::kCUDA, 1, false);
     FAIL() << "peaks of a GPU that is not there";
   } catch (const Error& e) {
     EXPECT_EQ(e.exit_code(), 5);

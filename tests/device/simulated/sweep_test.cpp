@@ -137,6 +137,31 @@ TEST(SimulatedSweep, EveryPhaseInBothModes) {
   EXPECT_EQ(steps, 2);
 }
 
+/// Under --tf32 on, shares are of what products in TF32 reach at most: a worker measures it so.
+TEST(SimulatedSweep, PeaksAreThoseOfTheProductsThatAreTimed) {
+  const std::string preset =
+      R"({"schema": 1, "name": "peaks", "description": "peaks", "targets": ["linear"], "n": [2],
+      "sweep": "ci", "devices": ["simulated"], "budget_s": 0.01})";
+  const Scratch cache;  // for each of both settings one entry
+  for (const bool tf32 : {false, true}) {
+    const Swept swept =
+        sweep(preset, tf32 ? "--tf32 on" : "--tf32 off", "XDG_CACHE_HOME=" + cache.path().string());
+    ASSERT_EQ(swept.code, 0) << swept.err;
+    const Json& said = swept.report.at("environment");
+    EXPECT_EQ(said.at("gpu_state").at("tf32"), tf32 ? "on" : "off");
+    int found = 0;
+    for (const auto& [key, peaks] : Json::parse(read_text(cache / "workbench/peaks.json")).items())
+      if (key.find("simulated:0 (") != std::string::npos &&
+          (key.find(", tf32)") != std::string::npos) == tf32) {
+        ++found;
+        EXPECT_DOUBLE_EQ(said.at("peaks").at("flops_per_s").at("f32").get<double>(),
+                         peaks.at("flops_per_s").at("f32").get<double>())
+            << key;
+      }
+    EXPECT_EQ(found, 1) << tf32;
+  }
+}
+
 TEST(SimulatedSweep, NetworksThatMayNotFitAreRecordedForTheirDevice) {
   const Swept swept = sweep(
       R"({"schema": 1, "name": "large", "description": "large", "targets": ["naive_attention",
