@@ -26,10 +26,12 @@ Launch read() {
   Launch l;
   if (const char* relay = std::getenv(kRankVariable)) {
     char end = 0;
-    l.mpi = std::sscanf(relay, "%d,%d,%d,%d%c", &l.rank, &l.size, &l.local, &l.relay, &end) == 4;
+    l.mpi = std::sscanf(relay, "%d,%d,%d,%d,%d%c", &l.rank, &l.size, &l.local, &l.place, &l.relay,
+                        &end) == 5;
     if (!l.mpi)
-      l.refusal = fmt::format("[mpi] {}: got {}, expected RANK,SIZE,LOCAL,SOCKET; try to unset it",
-                              kRankVariable, printable(relay));
+      l.refusal =
+          fmt::format("[mpi] {}: got {}, expected RANK,SIZE,LOCAL,PLACE,SOCKET; try to unset it",
+                      kRankVariable, printable(relay));
     return l;
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
@@ -43,6 +45,7 @@ Launch read() {
     l.size = number("OMPI_COMM_WORLD_SIZE", number("SLURM_NTASKS", 1));
     l.rank = number("OMPI_COMM_WORLD_RANK", number("PMIX_RANK", 0));
     l.local = number("OMPI_COMM_WORLD_LOCAL_SIZE", number("SLURM_NTASKS_PER_NODE", 1));
+    l.place = number("OMPI_COMM_WORLD_LOCAL_RANK", number("SLURM_LOCALID", 0));
     return l;
   }
   // Without MPI each of these processes would take itself for the only one and write the same

@@ -8,6 +8,7 @@ struct Launch {
   int size = 1;        // processes that run this program together
   int rank = 0;        // its number among them, from 0
   int local = 1;       // how many of them run on this machine
+  int place = 0;       // its number among those, from 0
   bool mpi = false;    // a rank of MPI: started by mpirun, srun or nw.train
   int relay = -1;      // socket to the Python process that is the MPI rank (relay.h); -1: none
   bool bound = false;  // the user or launcher has chosen the cores of each process

@@ -1,7 +1,9 @@
 #include "app/cluster/place.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -62,6 +64,36 @@ void bind_to(const std::vector<int>& cores) {
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(core, &set);
   sched_setaffinity(0, sizeof set, &set);
+}
+
+int gpus_of(const std::vector<std::string>& nodes) {
+  int count = 0;
+  for (const std::string& node : nodes) {
+    const std::string name = node.substr(node.rfind('/') + 1);
+    count += name.starts_with("nvidia") && whole_number(name.substr(6)) ? 1 : 0;
+  }
+  return count;
+}
+
+std::string take_gpu(const RankPlace& place, int count) {
+  const char* variable = "CUDA_VISIBLE_DEVICES";
+  const char* set = std::getenv(variable);
+  const std::string visible = set ? set : "";
+  const std::string gpu = gpu_of(place, set, count);
+  if (!gpu.empty()) setenv(variable, gpu.c_str(), /*overwrite=*/1);
+  const auto gpus = set ? static_cast<int>(split(visible).size()) : count;
+  if (place.of <= gpus) return "";
+  if (set)
+    return fmt::format(
+        "{} ranks of a machine see {} by {}={}: those that see the same one share it", place.of,
+        gpus == 1 ? "one GPU" : fmt::format("{} GPUs", gpus), variable, printable(visible));
+  if (gpus == 0)
+    return fmt::format(
+        "{} ranks of a machine take its first GPU, as no device nodes say how many there are; try "
+        "{}=0,1",
+        place.of, variable);
+  return fmt::format("{} ranks of a machine share {}", place.of,
+                     gpus == 1 ? "one GPU" : fmt::format("{} GPUs", gpus));
 }
 
 std::string gpu_of(const RankPlace& place, const char* visible, int count) {

@@ -24,4 +24,12 @@ void bind_to(const std::vector<int>& cores);
 /// which is that variable where it is set, else of `count`.
 std::string gpu_of(const RankPlace& place, const char* visible, int count);
 
+/// How many NVIDIA GPUs these device nodes are of ("/dev/nvidia0", not "/dev/nvidiactl").
+int gpus_of(const std::vector<std::string>& nodes);
+
+/// For a rank that trains: makes `gpu_of` the only GPU that this process and those that it starts
+/// see. Call it before the first use of CUDA's driver, which for that reason cannot be asked for
+/// `count`. Returns a note for the user if ranks of this machine may share a GPU, or "".
+std::string take_gpu(const RankPlace& place, int count);
+
 }  // namespace wide

@@ -9,10 +9,12 @@
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/cluster/launch.h"
+#include "app/cluster/place.h"
 #include "app/cluster/rank_all_gather.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
+#include "app/sandbox/devices.h"
 #include "app/sandbox/output_files.h"
 #include "app/sandbox/sandbox.h"
 #include "app/train/outputs/row_log.h"
@@ -122,6 +124,13 @@ class Train : public Command {
       allow_tf32(false);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
+    // Each rank takes a GPU of its own, unless one other than the first was named.
+    const bool any_gpu = options_.device == "cuda" || options_.device == "cuda:0";
+    if (launch().size > 1 && any_gpu)
+      if (const std::string note =
+              take_gpu({launch().place, launch().local}, gpus_of(device_nodes("/dev")));
+          !note.empty())
+        sinks.lacks.push_back(note);
     std::optional<SandboxPolicy> policy = policy_of(options_, sinks, saved ? &*saved : nullptr);
     if (!policy) return work();
     policy->timeout_s = timeout_;

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "data/machine/load.h"
 #include "tests/scratch.h"
@@ -44,6 +46,43 @@ TEST(RankPlace, GpusAreTakenInTurnOfThoseThatAreSeen) {
   EXPECT_EQ(taken("GPU-8a,MIG-3", 2), (Names{"GPU-8a", "MIG-3", "GPU-8a", "MIG-3"}));
   EXPECT_EQ(taken(nullptr, 0), (Names{"", "", "", ""}));
   EXPECT_EQ(taken("", 0), (Names{"", "", "", ""}));
+}
+
+/// Ranks that train: before the driver starts, so that each sees its GPU alone as the first one.
+TEST(RankPlace, RanksThatTrainTakeOneGpuEach) {
+  const char* variable = "CUDA_VISIBLE_DEVICES";
+  const char* set = std::getenv(variable);
+  const std::optional<std::string> before = set ? std::optional<std::string>(set) : std::nullopt;
+  const auto taken = [&](const char* visible, int ranks, int count) {
+    std::vector<std::string> all;
+    for (int k = 0; k < ranks; ++k) {
+      visible ? setenv(variable, visible, 1) : unsetenv(variable);
+      const std::string note = take_gpu({k, ranks}, count);
+      const char* now = std::getenv(variable);
+      all.push_back((now ? now : "none") + (note.empty() ? "" : ": " + note));
+    }
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(taken(nullptr, 3, 3), (Names{"0", "1", "2"}));
+  EXPECT_EQ(taken(nullptr, 2, 3), (Names{"0", "1"}));
+  EXPECT_EQ(taken("2,5", 2, 8), (Names{"2", "5"}));
+  const std::string two = ": 3 ranks of a machine share 2 GPUs";
+  EXPECT_EQ(taken(nullptr, 3, 2), (Names{"0" + two, "1" + two, "0" + two}));
+  EXPECT_EQ(taken("GPU-8a", 2, 8)[1],
+            "GPU-8a: 2 ranks of a machine see one GPU by CUDA_VISIBLE_DEVICES=GPU-8a: those that "
+            "see the same one share it");
+  EXPECT_EQ(taken(nullptr, 2, 0)[1],
+            "none: 2 ranks of a machine take its first GPU, as no device nodes say how many there "
+            "are; try CUDA_VISIBLE_DEVICES=0,1");
+  before ? setenv(variable, before->c_str(), 1) : unsetenv(variable);
+}
+
+TEST(RankPlace, GpusAreCountedByTheirDeviceNodes) {
+  EXPECT_EQ(gpus_of({"/dev/nvidia0", "/dev/nvidia11", "/dev/nvidiactl", "/dev/nvidia-uvm",
+                     "/dev/nvidia-caps", "/dev/dxg"}),
+            2);
+  EXPECT_EQ(gpus_of({}), 0);
 }
 
 TEST(RankPlace, SocketsAreThoseOfTheSystemsFiles) {

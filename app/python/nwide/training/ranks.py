@@ -61,6 +61,7 @@ class Ranks:
     def __init__(self):
         self.rank = _number("OMPI_COMM_WORLD_RANK", _number("PMIX_RANK", 0))
         self.local = _number("OMPI_COMM_WORLD_LOCAL_SIZE", _number("SLURM_NTASKS_PER_NODE", 1))
+        self.place = _number("OMPI_COMM_WORLD_LOCAL_RANK", _number("SLURM_LOCALID", 0))
         self.training, self.program, self.aborted, self.failed = 0, None, False, False
         self._wrong, self._over = None, None
         self._to_send, self._early, self._out, self._in = collections.deque(), [], bytearray(), bytearray()
@@ -119,7 +120,7 @@ class Ranks:
         self.training += 1
         self._out, self._in = bytearray(), bytearray()
         self.program = mine
-        return {"WORKBENCH_RANK": f"{self.rank},{self.size},{self.local},{its.fileno()}"}, its
+        return {"WORKBENCH_RANK": f"{self.rank},{self.size},{self.local},{self.place},{its.fileno()}"}, its
 
     def awaits_end(self):
         """Returns once the program has ended and all its messages were sent."""
