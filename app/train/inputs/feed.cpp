@@ -263,8 +263,7 @@ void Feed::never_fill_up(const std::string& why, const std::vector<RowSet>& sets
       if (!network_.takes(part.size))
         fail(
             "{} where {} rows to evaluate do not fill batches that the network takes; try an "
-            "export "
-            "with a dynamic batch dimension",
+            "export with a dynamic batch dimension",
             why, part.of < 0 ? longest(*set.rows) : part.of);
 }
 
