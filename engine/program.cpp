@@ -102,11 +102,18 @@ bool Node::is_view() const {
 
 bool Node::is_random() const {
   if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
-  // Attention is tagged as random for its dropout; without dropout it is not.
-  const auto dropout = op.schema().argumentIndexWithName("dropout_p");
-  if (!dropout) return true;
-  const IValue& p = arguments.at(static_cast<size_t>(*dropout)).constant;
-  return !p.isDouble() || p.toDouble() != 0.0;
+  // Attention, and recurrent layers of cuDNN, are tagged as random for their dropout; without
+  // dropout they are not.
+  const auto given = [&](const char* name) -> const IValue* {
+    const auto at = op.schema().argumentIndexWithName(name);
+    return at ? &arguments.at(static_cast<size_t>(*at)).constant : nullptr;
+  };
+  const IValue* p = given("dropout_p");
+  if (p == nullptr) p = given("dropout");
+  if (p == nullptr) return true;
+  if (p->isDouble() && p->toDouble() == 0.0) return false;
+  const IValue* train = given("train");
+  return train == nullptr || !train->isBool() || train->toBool();
 }
 
 size_t Program::bound_at(ValueId id) const {

@@ -96,7 +96,7 @@ struct Node {
 
   std::string name() const;  // "aten::addmm", with ".overload" when there is one
   bool is_view() const;      // results alias an argument and nothing is computed
-  bool is_random() const;    // tagged nondeterministic_seeded, unless dropout_p is 0
+  bool is_random() const;    // tagged nondeterministic_seeded, unless its dropout is off
 };
 
 /// A composite call in the flat list of nodes: it called nodes [begin, end).

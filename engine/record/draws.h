@@ -21,4 +21,10 @@ class DrawsByCounter {
 /// This thread's; nullptr if there is none.
 DrawsByCounter* draws_by_counter();
 
+/// Calls a composite operator that is being recorded. cuDNN would compute a recurrent layer in one
+/// opaque operator, whose dropout does not draw by counter and which has a gradient in training
+/// mode alone: with draws by counter the layer's own calls are recorded instead.
+void redispatch_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                          std::vector<c10::IValue>* stack);
+
 }  // namespace wide

@@ -37,6 +37,12 @@ Switch& one_dnn() {
   return s;
 }
 
+Switch& cudnn() {
+  static Switch s([] { return at::globalContext().userEnabledCuDNN(); },
+                  [](bool on) { at::globalContext().setUserEnabledCuDNN(on); });
+  return s;
+}
+
 Switch& vmap_fallback() {
   static Switch s(at::functorch::isVmapFallbackEnabled, at::functorch::setVmapFallbackEnabled);
   return s;
@@ -46,6 +52,8 @@ Switch& vmap_fallback() {
 
 OneDnnOff::OneDnnOff() { one_dnn().hold_off(); }
 OneDnnOff::~OneDnnOff() { one_dnn().release(); }
+CudnnOff::CudnnOff() { cudnn().hold_off(); }
+CudnnOff::~CudnnOff() { cudnn().release(); }
 VmapFallbackOff::VmapFallbackOff() { vmap_fallback().hold_off(); }
 VmapFallbackOff::~VmapFallbackOff() { vmap_fallback().release(); }
 

@@ -15,6 +15,7 @@
 #include "engine/record/checks/argument_checks.h"
 #include "engine/record/checks/data_dependence.h"
 #include "engine/record/checks/storage_access.h"
+#include "engine/record/draws.h"
 #include "engine/record/dry/dry.h"
 #include "engine/record/dry/meta_kernels.h"
 #include "engine/record/dry/recording_budget.h"
@@ -430,7 +431,7 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
     int32_t& depth;
     ~Leave() { --depth; }
   } leave{r->depth};
-  op.redispatchBoxed(rest, stack);
+  redispatch_composite(op, rest, stack);
   for (size_t i = base; i < stack->size(); ++i) {
     const IValue inner = plain_value((*stack)[i]);
     std::lock_guard lock(r->mutex);

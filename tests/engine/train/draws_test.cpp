@@ -1,6 +1,11 @@
+#include <ATen/record_function.h>
+
 #include <cmath>
+#include <optional>
 
 #include "engine/error.h"
+#include "engine/record/draws.h"
+#include "engine/record/record.h"
 #include "primitives/kernels/pointwise/counter_draws.h"
 #include "tests/engine/train/subjects.h"
 #include "tests/primitives/kernels/each_target.h"
@@ -170,6 +175,56 @@ TEST(TrainDraws, RandomSlopesAreEvenlySpreadBelowZeroAlone) {
   const Batch b{.inputs = {{at::full({2, 3, 400}, -1.0, at::kDouble)}}};
   const Tensor w = trainer.weights().at("w");
   EXPECT_TRUE(at::allclose(trainer.evaluate(b)[0].view({2}), -0.25 * w.square().mean(1)));
+}
+
+/// Notes for every call of aten::linear whether cuDNN may be used in it.
+thread_local std::vector<bool> cudnn_in_linear;
+
+std::unique_ptr<at::ObserverContext> note_cudnn(const at::RecordFunction& call) {
+  if (std::string(call.name()) == "aten::linear")
+    cudnn_in_linear.push_back(at::globalContext().userEnabledCuDNN());
+  return nullptr;
+}
+
+TEST(TrainDraws, RecurrentLayersAreRecordedWithoutCudnn) {
+  cudnn_in_linear.clear();
+  const auto callback = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(note_cudnn).scopes({at::RecordScope::FUNCTION}));
+  const auto recorded = [](bool by_counter) {
+    const Tensor x = at::randn({3, 2, 6}), zero = at::zeros({1, 2, 4});
+    const Tensor w = at::randn({16, 6}), u = at::randn({16, 4}), head = at::randn({5, 4});
+    return record({{"x", Role::input, x}, {"w", Role::parameter, w}, {"u", Role::parameter, u}},
+                  [&](const Tensors& t) {
+                    std::optional<DrawsByCounter> draws;
+                    if (by_counter) draws.emplace(number(1), number(2), number(-1));
+                    const auto [y, h, c] = at::lstm(t[0], {zero, zero}, {t[1], t[2]}, false, 1, 0.0,
+                                                    true, false, false);
+                    return Tensors{at::linear(y, head)};
+                  });
+  };
+  recorded(true);
+  ASSERT_GT(cudnn_in_linear.size(), 1U);
+  EXPECT_TRUE(cudnn_in_linear.back());  // behind the layer
+  cudnn_in_linear.pop_back();
+  EXPECT_EQ(cudnn_in_linear, std::vector<bool>(cudnn_in_linear.size(), false));
+  cudnn_in_linear.clear();
+  recorded(false);
+  EXPECT_EQ(cudnn_in_linear, std::vector<bool>(cudnn_in_linear.size(), true));
+  at::removeCallback(callback);
+}
+
+TEST(TrainDraws, RecurrentLayersOfCudnnAreRandomByTheirDropoutAlone) {
+  const auto random = [](double dropout, bool train) {
+    Node node{c10::Dispatcher::singleton().findSchemaOrThrow("aten::_cudnn_rnn", ""), {}, {}, {}};
+    for (const c10::Argument& a : node.op.schema().arguments())
+      node.arguments.push_back(a.name() == "dropout" ? Argument::of(dropout)
+                               : a.name() == "train" ? Argument::of(train)
+                                                     : Argument::of(c10::IValue()));
+    return node.is_random();
+  };
+  EXPECT_FALSE(random(0.0, true));
+  EXPECT_FALSE(random(0.5, false));
+  EXPECT_TRUE(random(0.5, true));
 }
 
 TEST(TrainDraws, OthersAreRefusedByName) {
