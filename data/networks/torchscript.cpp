@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 
@@ -14,10 +15,12 @@
 #include "data/networks/torchscript_averages.h"
 #include "data/networks/torchscript_call.h"
 #include "data/networks/torchscript_load.h"
+#include "data/networks/torchscript_place.h"
 #include "data/one_line.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/record/recorded_constant.h"
 #include "engine/record/substitution.h"
 
 namespace wide::torchscript_network {
@@ -104,19 +107,21 @@ Identities weights_of(const torch::jit::Module& module) {
   return found;
 }
 
-/// A copy of a module whose slots can be set; it shares the weights, which the caller replaces.
-/// Types, and with them the compiled code, are shared, as they are among N instances in Python.
-ObjectPtr copy_structure(const ObjectPtr& from, const Identities& weights, Copies& copies) {
+/// A copy of a module whose slots can be set; it shares the weights, which the caller replaces, and
+/// has what `copy` returns for other tensors. Types, and with them the compiled code, are shared,
+/// as they are among N instances in Python.
+ObjectPtr copy_structure(const ObjectPtr& from, const Identities& weights,
+                         const std::function<Tensor(const Tensor&)>& copy, Copies& copies) {
   if (const auto it = copies.find(from.get()); it != copies.end()) return it->second;
   const ObjectPtr to = from->copy();
   copies[from.get()] = to;
   for (size_t i = 0; i < from->slots().size(); ++i) {
     const IValue& value = from->getSlot(i);
     if (value.isObject())
-      to->setSlot(i, copy_structure(value.toObject(), weights, copies));
+      to->setSlot(i, copy_structure(value.toObject(), weights, copy, copies));
     else
       to->setSlot(i, rebuilt(value, [&](const Tensor& t) {
-                    return weights.count(identity(t)) ? t : t.detach().clone();
+                    return weights.count(identity(t)) ? t : copy(t);
                   }));
   }
   return to;
@@ -139,6 +144,7 @@ struct Loaded {
   }
 };
 
+/// Collects the weights of one role.
 void collect(const torch::jit::Module& module, const std::string& prefix, Role role,
              Loaded& loaded) {
   const ObjectPtr object = module._ivalue();
@@ -182,6 +188,13 @@ void collect_holders(const ObjectPtr& object, Loaded& loaded, std::set<const Obj
     });
     if (holds) loaded.holders.push_back({object, i});
   }
+}
+
+void collect_all(Loaded& loaded) {
+  collect(loaded.module, "", Role::parameter, loaded);
+  collect(loaded.module, "", Role::buffer, loaded);
+  std::set<const Object*> seen;
+  collect_holders(loaded.module._ivalue(), loaded, seen);
 }
 
 /// The value of a holder's slot in a model whose weights are `tensors`.
@@ -266,8 +279,9 @@ void put_into_training(const torch::jit::Module& module, const Loaded& loaded) {
 torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights,
                                 Form form = Form::as_exported) {
   Copies copies;
-  torch::jit::Module module(
-      copy_structure(loaded.module._ivalue(), weights_of(loaded.module), copies));
+  torch::jit::Module module(copy_structure(
+      loaded.module._ivalue(), weights_of(loaded.module),
+      [](const Tensor& t) { return t.detach().clone(); }, copies));
   for (size_t k = 0; k < loaded.weights.size(); ++k)
     for (const Slot& slot : loaded.weights[k].slots)
       copies.at(slot.owner.get())->setSlot(slot.index, weights.at(k));
@@ -277,24 +291,71 @@ torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights,
   return module;
 }
 
-Model instantiate(const std::shared_ptr<Loaded>& loaded, const std::shared_ptr<ForwardCall>& call,
-                  const Tensors& weights, Form form) {
+/// The file's module, and copies of it for other devices than the one that its code names.
+class Placements {
+ public:
+  explicit Placements(std::shared_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
+
+  const Loaded& on(c10::Device device) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const Loaded>& made = all_[device.str()];
+    if (!made && device.is_cpu() && !names_other_device(loaded_->module, device)) made = loaded_;
+    if (!made) made = moved(device);
+    return *made;
+  }
+  /// On the device of the first of `tensors`; on the CPU if there is none.
+  const Loaded& beside(const Tensors& tensors) {
+    return on(tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device());
+  }
+
+ private:
+  /// Tensors that are neither parameters nor buffers move along.
+  std::shared_ptr<const Loaded> moved(c10::Device device) const {
+    const Unrecorded kept;
+    const c10::InferenceMode any_mode_may_use_it(false);
+    const at::NoGradGuard no_grad;
+    auto made = std::make_shared<Loaded>(*loaded_);
+    Copies copies;
+    made->module = torch::jit::Module(copy_structure(
+        placed_on(loaded_->module, device)._ivalue(), weights_of(loaded_->module),
+        [&](const Tensor& t) { return t.detach().to(device); }, copies));
+    made->known.clear();
+    made->holders.clear();
+    made->weights.clear();
+    collect_all(*made);
+    return made;
+  }
+
+  std::shared_ptr<const Loaded> loaded_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Loaded>> all_;  // by device
+};
+
+Model instantiate(const std::shared_ptr<Placements>& placements,
+                  const std::shared_ptr<ForwardCall>& call, const Tensors& weights, Form form) {
   Tensors own = weights;
+  const Loaded& loaded = placements->beside(weights);
   // A forward may update its buffers in place; the caller's tensors must not see that.
   for (size_t k = 0; k < own.size(); ++k)
-    if (loaded->weights[k].spec.role == Role::buffer) own[k] = own[k].clone();
-  const torch::jit::Module module = with_weights(*loaded, own, form);
-  const torch::jit::Method forward = module.get_method("forward");
-  return [loaded, call, forward](const Tensors& inputs) mutable {
+    if (loaded.weights[k].spec.role == Role::buffer) own[k] = own[k].clone();
+  const auto forward_of = [form](const Loaded& placed, const Tensors& tensors) {
+    return with_weights(placed, tensors, form).get_method("forward");
+  };
+  std::optional<torch::jit::Method> forward;
+  if (!own.empty()) forward = forward_of(loaded, own);
+  return [placements, call, forward_of, forward, &loaded](const Tensors& inputs) mutable {
     const at::NoGradGuard no_grad;
     const WarningGuard warnings(PlainWarnings::get());
-    return flatten_outputs(forward(call->arguments(inputs)), loaded->name);
+    // Without weights the first inputs say where.
+    if (!forward) forward = forward_of(placements->beside(inputs), {});
+    return flatten_outputs((*forward)(call->arguments(inputs)), loaded.name);
   };
 }
 
 class TorchScriptFile : public NetworkFile {
  public:
-  explicit TorchScriptFile(std::shared_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
+  explicit TorchScriptFile(std::shared_ptr<const Loaded> loaded)
+      : loaded_(std::move(loaded)), placements_(std::make_shared<Placements>(loaded_)) {}
 
   std::string wanted() const override { return wanted_inputs(loaded_->schema()); }
   at::ScalarType dtype() const override { return loaded_->dtype; }
@@ -333,24 +394,26 @@ class TorchScriptFile : public NetworkFile {
           fmt::format("{} and {} are tied: one weight", printable(name), printable(alias)));
 
     const size_t count = inputs.size();
-    network.forward = [loaded = loaded_, call, count, form](const Tensors& bound) {
+    network.forward = [placements = placements_, call, count, form](const Tensors& bound) {
       // The optimising executor would profile and fuse calls; a recording needs them as written.
       const torch::jit::GraphOptimizerEnabledGuard plain(false);
       const LiteralScope literals;
       const WarningGuard warnings(PlainWarnings::get());
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
-      const torch::jit::Module module = with_weights(*loaded, Tensors(middle, bound.end()), form);
+      const Loaded& loaded = placements->beside(bound);
+      const torch::jit::Module module = with_weights(loaded, Tensors(middle, bound.end()), form);
       const IValue result = module.get_method("forward")(call->arguments({bound.begin(), middle}));
-      return flatten_outputs(result, loaded->name);
+      return flatten_outputs(result, loaded.name);
     };
-    network.instantiate = [loaded = loaded_, call, form](const Tensors& weights) {
-      return instantiate(loaded, call, weights, form);
+    network.instantiate = [placements = placements_, call, form](const Tensors& weights) {
+      return instantiate(placements, call, weights, form);
     };
     return network;
   }
 
  private:
-  std::shared_ptr<Loaded> loaded_;
+  std::shared_ptr<const Loaded> loaded_;
+  std::shared_ptr<Placements> placements_;
 };
 
 std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& name) {
@@ -364,10 +427,7 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
   loaded->forms = flags_of(loaded->module);
   for (const auto& part : loaded->module.modules()) loaded->training.push_back(part.is_training());
   loaded->module.eval();
-  collect(loaded->module, "", Role::parameter, *loaded);
-  collect(loaded->module, "", Role::buffer, *loaded);
-  std::set<const Object*> seen;
-  collect_holders(loaded->module._ivalue(), *loaded, seen);
+  collect_all(*loaded);
   for (const Weight& weight : loaded->weights)
     if (c10::isFloatingType(weight.spec.dtype)) {
       loaded->dtype = weight.spec.dtype;

@@ -70,6 +70,31 @@ TEST(TorchScript, OutputsAreFlatAndModelsKeepTheirOwnBuffers) {
   EXPECT_EQ(network.initial[3][0].item<float>(), 0.0f);
 }
 
+TEST(TorchScript, AnotherDeviceInTheCodeIsThatOfTheWeights) {
+  const Scratch scratch;  // as in the code of a trace that was made on a GPU
+  const Network network = open_network(exported(scratch, R"(
+def shifted(x: torch.Tensor): return x + torch.ones(3, device=torch.device("cuda:0"))
+class Part(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.scale = nn.Parameter(torch.tensor([2., 3., 4.]))
+    def forward(s, x): return shifted(x) * s.scale * torch.full([3], 5., device=torch.device("cuda:0"))
+class Net(nn.Module):
+    def __init__(s):
+        super().__init__()
+        s.part = Part()
+    def forward(s, x): return s.part(x).to(torch.device("cuda:0"))
+net = Net()
+)"))
+                              ->network({floats("x", {2, 3})});
+  const at::Tensor x = at::randn({2, 3}), scale = at::tensor({2.0F, 3.0F, 4.0F});
+  const at::Tensor expected = (x + 1) * scale * 5;
+  EXPECT_TRUE(at::allclose(network.instantiate(network.initial)({x})[0], expected));
+  const Program program =
+      record_single(network, {1, {x.unsqueeze(0), scale.unsqueeze(0)}, {false, false}});
+  EXPECT_TRUE(at::allclose(interpret(program, {x, scale})[0], expected));
+}
+
 TEST(TorchScript, OptionalInputsAreTakenByName) {
   const Scratch scratch;
   const auto file = open_network(exported(scratch, kTied));
