@@ -134,6 +134,13 @@ std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
       graph->begin();
       work();
       graph->end();
+    } catch (const c10::OutOfMemoryError&) {
+      graph->abandon();
+      throw;
+    } catch (const c10::Error& refusal) {
+      graph->abandon();
+      expect_working(device);
+      throw NotCaptured(refusal);
     } catch (...) {
       graph->abandon();
       throw;
@@ -142,6 +149,12 @@ std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
   runtime.synchronize(device);
   return graph;
 }
+
+NotCaptured::NotCaptured(const c10::Error& refusal)
+    : c10::Error(fmt::format("[graph] capture: got {}, expected calls that a graph can hold, none "
+                             "of which is read by the host; try mode default",
+                             first_line(refusal)),
+                 nullptr) {}
 
 std::optional<DeviceMemory> device_memory(c10::Device device) {
   DeviceRuntime* runtime = device_runtime(device.type());

@@ -1,4 +1,6 @@
 #pragma once
+#include <c10/util/Exception.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -89,8 +91,16 @@ void synchronize(c10::Device device);
 
 /// Runs `work` a few times, since libraries make handles and choose algorithms in first calls, then
 /// captures it. Restores the device's random state; random operators in `work` draw new numbers at
-/// every replay. Throws Error for the CPU, else what `work` throws.
+/// every replay. Throws Error for the CPU, NotCaptured for work that runs but cannot be captured,
+/// else what `work` throws.
 std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work);
+
+/// The device runs the work, but refuses to capture it: a call reads on the host, as those of
+/// linear algebra do.
+class NotCaptured : public c10::Error {
+ public:
+  explicit NotCaptured(const c10::Error& refusal);
+};
 
 /// Memory available on `device`; nullopt for the CPU, whose memory the system reports.
 std::optional<DeviceMemory> device_memory(c10::Device device);

@@ -149,7 +149,7 @@ class Run {
       ended = goes_on && loop.run();
       if (loop.first_call_ns() > 0) facts_.first_call_ns = planned_ns + loop.first_call_ns();
       look_at_trainer();
-      note_recomputed();
+      note_trainer();
     } catch (...) {
       // The last saved state is complete, so the run can be resumed from there.
       facts_.run.state = "interrupted";
@@ -214,7 +214,8 @@ class Run {
     facts_.recordings = trainer_->recordings();
   }
 
-  void note_recomputed() {
+  void note_trainer() {
+    for (const std::string& note : trainer_->notes()) facts_.notes.push_back(note);
     const TrainerMemory memory = trainer_->memory();
     if (memory.recomputed == 0) return;
     facts_.notes.push_back(fmt::format(

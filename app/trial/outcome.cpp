@@ -36,7 +36,8 @@ Outcome outcome_of(const std::exception_ptr& thrown, const std::string& name,
     return {e.exit_code() == 5 ? Status::oom : Status::unsupported, printable(e.what(), 300)};
   } catch (const c10::Error& e) {
     const std::string text = one_line(e);
-    if (!speaks_of_memory(text)) return {Status::crashed, text};
+    if (!speaks_of_memory(text))
+      return {dynamic_cast<const NotCaptured*>(&e) ? Status::unsupported : Status::crashed, text};
     return {Status::oom, out_of_memory_text(name, printable(text, 120), memory)};
   } catch (const std::exception& e) {
     return {Status::crashed, one_line(e)};

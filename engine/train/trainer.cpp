@@ -174,6 +174,10 @@ TrainerMemory Trainer::memory() const {
 
 int64_t Trainer::recordings() const { return impl_->recordings; }
 
+std::vector<std::string> Trainer::notes() const {
+  return on_device_ ? on_device_->notes() : std::vector<std::string>();
+}
+
 std::vector<std::string> Trainer::trained() const {
   std::vector<std::string> names;
   for (const size_t k : impl_->models.trained()) names.push_back(impl_->models.specs()[k].name);

@@ -216,6 +216,8 @@ class Trainer {
   TrainerMemory memory() const;
   /// Number of recordings so far: constant over steps with known batch sizes.
   int64_t recordings() const;
+  /// What does not run as planned, one line each: steps that the device cannot capture as a graph.
+  std::vector<std::string> notes() const;
   /// Names of the parameters that are trained.
   std::vector<std::string> trained() const;
 

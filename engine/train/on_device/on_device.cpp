@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/error.h"
@@ -144,13 +145,24 @@ void OnDevice::compute(Planned& p) {
 
 void OnDevice::launch(Planned& p) {
   const at::NoGradGuard no_grad;
-  if (!p.graph) {
+  if (!p.graph && !p.by_call) {
     // Capturing also runs the work, so no model is active.
     if (p.size.step) p.active.fill_(false);
-    p.graph = capture(device_, [&] { compute(p); });
+    try {
+      p.graph = capture(device_, [&] { compute(p); });
+    } catch (const NotCaptured& refusal) {
+      p.by_call = true;
+      const std::string note =
+          fmt::format("{} run call by call instead of as a graph: {}",
+                      p.size.step ? "steps" : "evaluations", first_line(refusal));
+      if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(note);
+    }
     if (p.size.step) p.active.fill_(true);
   }
-  p.graph->replay();
+  if (p.graph)
+    p.graph->replay();
+  else
+    compute(p);
 }
 
 void OnDevice::prepare(const Batch& batch) { plan(impl_.read(batch, true), true); }

@@ -28,6 +28,7 @@ class OnDevice {
   void bring_back();
   /// Bytes of the program for the largest batch size so far.
   int64_t program_bytes() const;
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   /// The lowered program for batches of one size.
@@ -38,6 +39,7 @@ class OnDevice {
     Tensors bound, results;  // on the device, with fixed addresses
     Tensor active, outcome;  // for a step: see DeviceModels::step
     std::unique_ptr<DeviceGraph> graph;
+    bool by_call = false;  // it cannot be captured
     int64_t version = -1, numbers = -1;
   };
   Planned& plan(const Call& call, bool step);
@@ -55,6 +57,7 @@ class OnDevice {
   std::map<std::string, std::unique_ptr<Planned>> planned_;
   std::map<std::string, std::unique_ptr<PlannedSize>> on_cpu_;
   bool host_is_newer_ = true, device_is_newer_ = false;
+  std::vector<std::string> notes_;
   int64_t numbers_ = 0;  // changes when hyperparameters or seeds do
 };
 

@@ -4,6 +4,7 @@
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
+#include "app/trial/outcome.h"
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/device.h"
@@ -85,6 +86,25 @@ TEST_F(SimulatedGraphs, ForkAndJoinByEvents) {
     EXPECT_EQ(sum.min().item<float>(), 5.0F * static_cast<float>(seed));
     EXPECT_EQ(violations(), Lines{});
   }
+}
+
+TEST_F(SimulatedGraphs, WorkThatReadsOnTheHostIsUnsupported) {
+  const Tensor x = at::ones({4}, there());
+  Tensor y = at::zeros({4}, there());
+  const auto outcome = [](const Work& work) {
+    try {
+      capture(kDevice, work);
+    } catch (...) {
+      return outcome_of(std::current_exception(), "", {});
+    }
+    return Outcome{Status::ok, ""};
+  };
+  const Outcome read = outcome([&] { y.fill_(x.sum().item<float>()); });
+  EXPECT_EQ(read.status, Status::unsupported);
+  EXPECT_EQ(read.reason.rfind("[graph] capture: got [simulated] ", 0), 0U) << read.reason;
+  EXPECT_NE(read.reason.find("; try mode default"), std::string::npos) << read.reason;
+  // What fails outside of captures too is an error of the work.
+  EXPECT_EQ(outcome([&] { y.copy_(at::ones({3}, there())); }).status, Status::crashed);
 }
 
 TEST_F(SimulatedGraphs, AFailedCaptureEnds) {

@@ -363,6 +363,42 @@ TEST_F(SimulatedTraining, AStepIsOneGraphWhateverTheRates) {
   both.expect_equal(data(1));
 }
 
+Tensor& expm1_by_the_host(const Tensor& x, Tensor& out) { return out.copy_(at::expm1(x.cpu())); }
+Tensor& expm1_in_place_by_the_host(Tensor& x) { return expm1_by_the_host(x, x); }
+Tensor new_expm1_by_the_host(const Tensor& x) {
+  Tensor out = at::empty_like(x);
+  return expm1_by_the_host(x, out);
+}
+
+TEST_F(SimulatedTraining, WhatReadsOnTheHostRunsCallByCall) {
+  // As those of linear algebra do on a GPU.
+  torch::Library host_reads(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
+  host_reads.impl("expm1", &new_expm1_by_the_host);
+  host_reads.impl("expm1_", &expm1_in_place_by_the_host);
+  host_reads.impl("expm1.out", &expm1_by_the_host);
+  const Subject s{"host",
+                  {6},
+                  {weight("w", {5, 6}), weight("b", {5})},
+                  [](const Tensor& x, const Tensors& w, bool) {
+                    return at::expm1(at::tanh(at::linear(x, w[0], w[1])));
+                  }};
+  Both both(s, options_of(3), at::kDouble);
+  const int64_t replays = Streams::get().replays;
+  for (int64_t t = 0; t < 5; ++t)
+    both.step(batch(s, 3, t == 3 ? 3 : 6, at::kDouble, 5 + uint64_t(t)));
+  both.expect_equal(batch(s, 3, 6, at::kDouble, 9));
+  EXPECT_EQ(Streams::get().replays, replays);
+  const Lines notes = both.device.notes();
+  ASSERT_EQ(notes.size(), 2U);  // steps; evaluations
+  EXPECT_EQ(
+      notes[0].rfind("steps run call by call instead of as a graph: [graph] capture: got ", 0), 0U)
+      << notes[0];
+  EXPECT_EQ(both.cpu.notes(), Lines{});
+  EXPECT_NE(Streams::get().violations, Lines{});  // the captures that were tried
+  Streams::get().violations.clear();
+}
+
 TEST_F(SimulatedTraining, RowsAreTakenOnTheDeviceOrPreparedOnTheHost) {
   const Subject s = mlp();
   constexpr int64_t kN = 3, kRows = 20, kB = 6;
