@@ -26,6 +26,7 @@ namespace wide {
 namespace {
 
 std::string typed;
+std::function<void()> open_gpus;
 
 int say(const std::string& line, int exit_code) {
   // If several ranks find the same error, only rank 0 prints it; an error of one rank alone reaches
@@ -154,7 +155,13 @@ int exit_code_of(const std::function<int()>& work) {
   }
 }
 
-int run_cli(int argc, char** argv) {
+void open_devices(const std::vector<std::string>& names) {
+  const bool any = std::ranges::any_of(names, [](const std::string& n) { return n != "cpu"; });
+  if (any && open_gpus) open_gpus();
+}
+
+int run_cli(int argc, char** argv, std::function<void()> open) {
+  open_gpus = std::move(open);
   typed = command_line(argc, argv);
   return exit_code_of([&] {
     try {

@@ -51,6 +51,13 @@ int exit_code_of(const std::function<int()>& work);
 /// The command line as it was typed, for reports.
 const std::string& typed_command();
 
-int run_cli(int argc, char** argv);
+/// Loads what GPUs need unless all `names` are cpu. A command calls it with the devices that it may
+/// use, "auto" among them, before it computes anything: LibTorch looks for devices once, and where
+/// it has a GPU's libraries even a backward pass on the CPU calls the driver, which a sandbox
+/// without a GPU forbids.
+void open_devices(const std::vector<std::string>& names);
+
+/// `open`: loads what GPUs need; may be called again.
+int run_cli(int argc, char** argv, std::function<void()> open = {});
 
 }  // namespace wide

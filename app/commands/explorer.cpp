@@ -35,6 +35,7 @@ class ExplorerCommand : public Command {
   }
 
   int run() override {
+    open_devices({"auto"});
     const auto [width, height] = size();
     const std::optional<Place> place = place_of_view();
     const bool picture = !screenshot_.empty();

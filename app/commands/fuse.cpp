@@ -108,6 +108,7 @@ class Fuse : public Command {
   }
 
   int run() override {
+    open_devices({subject_.device});
     std::optional<SandboxPolicy> policy = policy_of(subject_);
     if (!peer_.empty() && policy && !subject_.trusted)
       fail(

@@ -33,6 +33,7 @@ class GpuReport : public Command {
   }
 
   int run() override {
+    open_devices({device_});
     if (!stage_.empty()) {
       // Does not check that the device exists: once this process has used it, no forked sandbox
       // could.

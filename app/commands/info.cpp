@@ -31,6 +31,7 @@ class Info : public Command {
   }
 
   int run() override {
+    open_devices({"auto"});
     Environment e = capture_environment(typed_command(), version(), git_state());
     add_peaks(e, machine_peaks(c10::kCPU, 0, again_));
     const auto no_cuda = unavailable(c10::kCUDA);

@@ -105,6 +105,7 @@ class SweepCommand : public Command {
     check_apart({{"--json", json_}}, {}, db_);
     if (!json_.empty() && json_ != "-") check_writable_place(json_);
     const Preset preset = find_preset(preset_);
+    open_devices(choices_.devices.empty() ? preset.devices : choices_.devices);
     if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
     if (compiled_ && peer_.empty()) peer_ = python_of_torch();
     std::vector<SweepCase> cases = sweep_cases(preset, choices_);
@@ -207,7 +208,8 @@ class SweepCommand : public Command {
     }
     std::string text = fmt::format("on {}", fmt::join(devices, " and "));
     if (!cpu) return text;
-    const std::string why = why_none(c10::kCUDA);
+    // Not looked for where no device but the CPU is asked for.
+    const std::string why = device_runtime(c10::kCUDA) ? why_none(c10::kCUDA) : "";
     return text + (why.empty() ? ", the GPU not asked for" : ", no GPU (" + why + ")");
   }
 

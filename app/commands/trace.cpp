@@ -41,6 +41,7 @@ class Trace : public Command {
   }
 
   int run() override {
+    open_devices({subject_.device});
     std::optional<SandboxPolicy> policy = policy_of(subject_);
     if (!policy) return trace();
     policy->timeout_s = timeout_;

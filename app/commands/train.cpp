@@ -101,6 +101,7 @@ class Train : public Command {
       saved = merged();
     else
       prepare_new();
+    open_devices({options_.device});
     TrainSinks sinks = sinks_;
     if (!options_.plan.empty() && !saved) sinks.plan = read_saved_run(options_.plan).plan;
     sinks.command = typed_command();

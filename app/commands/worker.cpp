@@ -1,5 +1,7 @@
 #include "app/worker/worker.h"
 
+#include <CLI/CLI.hpp>
+
 #include "app/cli.h"
 
 namespace wide::worker_command {
@@ -8,8 +10,14 @@ namespace {
 /// Hidden: the process that a sweep starts to run its cases.
 class WorkerCommand : public Command {
  public:
-  void declare(CLI::App&) override {}
-  int run() override { return serve_worker(); }
+  void declare(CLI::App& app) override { app.add_flag("--gpu", gpu_, "a case may be of a GPU"); }
+  int run() override {
+    if (gpu_) open_devices({"auto"});
+    return serve_worker();
+  }
+
+ private:
+  bool gpu_ = false;
 };
 
 const bool registered =

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "engine/device.h"
+
 namespace wide {
 namespace {
 
@@ -42,8 +44,10 @@ WorkerProcess::WorkerProcess() {
   heart_.reset(Heartbeat::map(heart.get()));
   if (!heart_) cannot_spawn("worker");
   Pipe commands = worker_pipe(), prints = worker_pipe(), replies = worker_pipe();
+  std::vector<std::string> arguments{"worker"};
+  if (device_runtime(c10::kCUDA)) arguments.emplace_back("--gpu");  // this process looks for one
   // Answers have a pipe of their own, because the worker's code may print to standard output.
-  process_.emplace("worker", std::vector<std::string>{"worker"},
+  process_.emplace("worker", std::move(arguments),
                    std::vector<std::pair<int, int>>{{commands.read.get(), STDIN_FILENO},
                                                     {prints.write.get(), STDOUT_FILENO},
                                                     {prints.write.get(), STDERR_FILENO},
