@@ -102,7 +102,10 @@ Json run_gpu_stage(const GpuStage& stage, c10::Device device, const std::string&
     (*open)["ok"] = false;
     (*open)["reason"] = "did not end";
   }
-  if (late) {
+  const std::string cut = late && stage.cut ? stage.cut(folder) : "";
+  if (!cut.empty()) {
+    result["reason"] = cut;
+  } else if (late) {
     end("timeout", fmt::format("got no end after {:.3g} s", stage.limit_s));
   } else if (WIFSIGNALED(status)) {
     end("crashed", signal_text(WTERMSIG(status)) + (words.empty() ? "" : ": " + words));

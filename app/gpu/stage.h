@@ -32,6 +32,9 @@ struct GpuStage {
   /// Instead of `run`: the arguments of a command of this program, which writes its files to
   /// `folder`.
   std::function<std::vector<std::string>(c10::Device, const std::string& folder)> command = {};
+  /// What the time limit left, from the files in `folder`; "" if that is no success. Unset: a limit
+  /// that is reached is a failure.
+  std::function<std::string(const std::string& folder)> cut = {};
 };
 
 /// Registers at static initialisation; returns true.

@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/gpu/stage.h"
+#include "data/store/store.h"
 #include "engine/error.h"
+#include "tests/data/store/stored.h"
 #include "tests/device/fake_runtime.h"
 #include "tests/scratch.h"
 
@@ -48,6 +50,12 @@ void add_planted() {
   });
   hangs.limit_s = 5;
   add_gpu_stage(hangs);
+  GpuStage cut = stage("cut", 24, [](Steps&) {
+    for (;;) pause();
+  });
+  cut.limit_s = 2;
+  cut.cut = [](const std::string&) { return "half of it is right"; };
+  add_gpu_stage(cut);
   add_gpu_stage(stage("breaks", 28, [](Steps& steps) {
     steps.step("asserts", []() -> nlohmann::ordered_json {
       (new FakeRuntime)->break_with("device-side assert triggered");
@@ -98,6 +106,8 @@ TEST(GpuReport, RunsAllStagesToAVerdictThatNamesTheFirstFailing) {
   for (const char* good :
        {"machine", "ladder", "sandbox", "numerics", "graphs", "assertions", "peaks", "figures"})
     EXPECT_EQ(status(good), "ok") << good << ": " << named(stages, "name", good).at("reason");
+  EXPECT_EQ(status("cut"), "ok");
+  EXPECT_EQ(named(stages, "name", "cut").at("reason"), "half of it is right");
   EXPECT_EQ(status("throws"), "failed");
   EXPECT_EQ(status("crashes"), "crashed");
   EXPECT_EQ(status("hangs"), "timeout");
@@ -125,6 +135,26 @@ TEST(GpuReport, RunsAllStagesToAVerdictThatNamesTheFirstFailing) {
   const Json settings = named(named(stages, "name", "machine").at("steps"), "step", "settings");
   EXPECT_EQ(settings.at("data"), (Json{{"tf32", "off"}}));
   EXPECT_NE(done.err.find("[gpu-report] throws: got failed, expected ok"), std::string::npos);
+}
+
+TEST(GpuReport, FiguresMayBeCutWhereHalfOfThemAreRight) {
+  const auto said = [](const std::vector<Status>& statuses) {  // of the first cases of four
+    const Scratch scratch;
+    Store store = Store::create(scratch / "gpu-report.db");
+    const int64_t sweep = store.begin(stored_plan("gpu-report", {2, 4, 8, 16}));
+    for (size_t k = 0; k < statuses.size(); ++k) {
+      Case ran = stored_case(int64_t{2} << k, k, /*trials=*/1);
+      ran.trials[0].status = statuses[k];
+      store.add_case(sweep, static_cast<int64_t>(k), ran);
+    }
+    return find_gpu_stage("figures").cut(scratch.path());
+  };
+  EXPECT_EQ(find_gpu_stage("figures").cut("/nowhere"), "");
+  EXPECT_EQ(said({Status::ok}), "");
+  EXPECT_EQ(said({Status::ok, Status::unsupported}),
+            "the time limit came after 2 of 4 cases, none of whose trials failed");
+  for (const Status bad : {Status::incorrect, Status::crashed, Status::timeout, Status::oom})
+    EXPECT_EQ(said({Status::ok, Status::ok, bad}), "");
 }
 
 TEST(GpuReport, SaysWhatItWouldDo) {
