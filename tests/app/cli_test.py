@@ -321,8 +321,8 @@ class Cli(unittest.TestCase):
 
     def test_interrupt_ends_cleanly(self):
         report = self.path("cut.json")
-        with subprocess.Popen([BINARY, "sweep", "quick", "--targets", "linear", "--budget", "5",
-                               "--json", report], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        with subprocess.Popen([BINARY, "sweep", "quick", "--device", "cpu", "--targets", "linear",
+                               "--budget", "5", "--json", report], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as process:
             time.sleep(4)
             process.send_signal(signal.SIGINT)

@@ -77,8 +77,8 @@ class OneThread(CommandLine):
         self.check("fuse", "lenet", "-n", "4", "--threads", "1", "--budget", "0.2", "--no-store")
 
     def test_in_sweeps(self):
-        self.check("sweep", "quick", "--targets", "linear", "-n", "2", "--threads", "1", "--budget", "0.05", "--db",
-                   self.path("results.db"), "--name", "one")
+        self.check("sweep", "quick", "--device", "cpu", "--targets", "linear", "-n", "2", "--threads", "1", "--budget", "0.05",
+                   "--db", self.path("results.db"), "--name", "one")
 
 
 if __name__ == "__main__":

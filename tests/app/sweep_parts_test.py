@@ -166,14 +166,14 @@ class Parts(CommandLine):
     def test_parts_are_even(self):
         """By the estimates that a dry run prints, also for as many machines."""
         def about(*options):
-            line = self.workbench("sweep", "quick", "--dry-run", *options).stdout.splitlines()[0]
+            line = self.workbench("sweep", "quick", "--device", "cpu", "--dry-run", *options).stdout.splitlines()[0]
             return self.seconds(line.split("about ")[1].split(";")[0])
 
         whole = about()
         parts = [about("--part", f"{k}/5") for k in range(1, 6)]
         for part in parts:
             self.assertLess(abs(part - whole / 5), 0.05 * whole, (whole, parts))
-        line = self.workbench("sweep", "quick", "--dry-run", "--machines", "5").stdout.splitlines()[1]
+        line = self.workbench("sweep", "quick", "--device", "cpu", "--dry-run", "--machines", "5").stdout.splitlines()[1]
         self.assertRegex(line, r"^on 5 machines: about .*, they are busy \d+ % of it$")
         self.assertEqual(self.seconds(line.split("about ")[1].split(",")[0]), max(parts))
         busy = int(line.split("busy ")[1].split()[0])

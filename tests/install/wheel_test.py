@@ -152,10 +152,10 @@ class Wheel(linking_test.Linking):
         self.assertRegex(done.stdout, r"^workbench 0\.1\.0 ")
 
     def opened(self, name, **more):
-        """What the program says of CUDA, and whether it loads LibTorch's CUDA library for that."""
+        """What the program says of CUDA, and whether it loads LibTorch's CUDA library for that; of no GPU that is here."""
         log = os.path.join(self.top, name)
         said = self.workbench("sweep", "ci", "--targets", "linear", "--device", "cuda", expect=6, LD_DEBUG="files",
-                              LD_DEBUG_OUTPUT=log, **more).stderr
+                              LD_DEBUG_OUTPUT=log, CUDA_VISIBLE_DEVICES="", **more).stderr
         text = ""
         for file in glob.glob(log + ".*"):
             with open(file, encoding="utf-8", errors="replace") as lines:
@@ -167,7 +167,11 @@ class Wheel(linking_test.Linking):
         if not os.path.exists(os.path.join(os.path.dirname(self.binary), "workbench_cuda.so")):
             self.skipTest("built without CUDA's headers")
         no_device = r"^\[device\] cuda:0: got no cuda device with a working driver( \(.+\))?, expected one; try --device cpu\n$"
-        said, opened = self.opened("without")
+        nothing = os.path.join(self.top, "no-driver")
+        os.mkdir(nothing)
+        with open(os.path.join(nothing, "libcuda.so.1"), "w", encoding="utf-8"):
+            pass  # the first that is found, which is no library
+        said, opened = self.opened("without", LD_LIBRARY_PATH=nothing)
         self.assertRegex(said, no_device)
         self.assertFalse(opened)
         driver = os.path.join(self.top, "driver")

@@ -86,8 +86,8 @@ class Files(Strangers):
 
     def store(self):
         write(self.path("net.pt2"), [add("y", "x", "p_w")], weights=WEIGHT)
-        self.taken("sweep", "quick", "--targets", "linear", "--n", "2", "--db", self.path("s.db"),
-                   "--quiet", "--budget", "0.01")
+        self.taken("sweep", "quick", "--device", "cpu", "--targets", "linear", "--n", "2", "--db",
+                   self.path("s.db"), "--quiet", "--budget", "0.01")
         return sqlite3.connect(self.path("s.db"))
 
     def test_stored_texts(self):
