@@ -39,6 +39,10 @@ struct Preset {
   std::string published_note;  // the comment at the top of that file: where its figures come from
 };
 
+/// The baselines that a sweep may have: `optimised` of targets with such a form, and those of
+/// engine/measure/baselines.h.
+const std::vector<std::string>& baseline_names();
+
 /// Reads a preset from its text; `path` is for messages and gives the name if the text has none.
 /// Throws Error naming unknown or duplicate keys and values of the wrong kind.
 Preset parse_preset(const std::string& text, const std::string& path);

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "app/explorer/explorer.h"
 #include "app/sweep/text.h"
 #include "data/text.h"
+#include "engine/lower/compile_options.h"
 
 namespace wide::run_panel {
 namespace {
@@ -211,6 +213,41 @@ class RunPanel : public Panel {
     }
   }
 
+  /// Modes that run on one of the devices, and those that are chosen.
+  static void modes(Ui& ui, RunChoices* c) {
+    static const std::map<Mode, const char*> tips = {
+        {Mode::default_, "Planned ahead, with kernels compiled beforehand"},
+        {Mode::eager, "PyTorch's operators one after another"},
+        {Mode::reduce_overhead, "As default, captured as one CUDA graph"},
+        {Mode::max_autotune, "Measures whole programs and keeps the fastest"}};
+    const bool gpu = c->devices.size() > c->devices.count("cpu");
+    std::vector<std::pair<const char*, const char*>> all;
+    for (const Mode mode : kModes)
+      if (gpu || mode != Mode::reduce_overhead || c->modes.count(to_string(mode)) > 0)
+        all.emplace_back(to_string(mode), tips.at(mode));
+    set_of(ui, "mode", &c->modes, all);
+  }
+
+  static void baselines(Ui& ui, RunChoices* c) {
+    static const std::map<std::string, const char*> tips = {
+        {"loop", "The models called one after another, as their users do"},
+        {"threads", "The models spread over the processor's cores"},
+        {"vmap", "functorch's vmap over the stacked weights"},
+        {"streams", "The models on several streams of the GPU"},
+        {"graph", "The calls of all models captured as one CUDA graph"},
+        {"optimised", "The network as an expert writes it by hand, where there is such a form"}};
+    const std::vector<std::string> names = baselines_on(c->devices);
+    std::vector<std::pair<const char*, const char*>> all;
+    std::set<std::string> on;
+    for (const std::string& name : names) {
+      all.emplace_back(name.c_str(), tips.at(name));
+      if (c->baselines.empty() || c->baselines.count(name) > 0) on.insert(name);
+    }
+    const std::set<std::string> was = on;
+    set_of(ui, "baselines", &on, all);
+    if (on != was) c->baselines = baselines_with(*c, on);
+  }
+
   void options(Ui& ui, RunChoices* c) {
     ui.label("N", kColumn);
     ui.field("N", &c->n, "each target's own", -1,
@@ -231,18 +268,8 @@ class RunPanel : public Panel {
            {{"forward", "Inference"},
             {"backward", "Forward and the gradients of all parameters"},
             {"step", "A whole training step, optimiser included"}});
-    set_of(ui, "mode", &c->modes,
-           {{"default", "Planned ahead, with kernels compiled beforehand"},
-            {"eager", "PyTorch's operators one after another"},
-            {"max-autotune", "Measures whole programs and keeps the fastest"}});
-    std::set<std::string> some = c->baselines;
-    if (some.empty()) some = {"loop", "threads", "vmap"};
-    const std::set<std::string> was = some;
-    set_of(ui, "baselines", &some,
-           {{"loop", "The models called one after another, as their users do"},
-            {"threads", "The models spread over the processor's cores"},
-            {"vmap", "functorch's vmap over the stacked weights"}});
-    if (some != was) c->baselines = some.size() == 3 ? std::set<std::string>() : some;
+    modes(ui, c);
+    baselines(ui, c);
     ui.label("s a trial", kColumn);
     number(ui, "seconds a trial", "1.5", "Seconds of timing for each trial and baseline.", &budget_,
            &c->budget_s);

@@ -57,6 +57,26 @@ TEST(ExplorerRun, RefusalsAreALine) {
   EXPECT_EQ(estimate_of(c).error.find("[run] seconds a trial: got 0"), 0u);
 }
 
+TEST(ExplorerRun, TurningABaselineOffLeavesTheOthers) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(baselines_on({"cpu"}), (Names{"loop", "threads", "vmap", "optimised"}));
+  EXPECT_EQ(baselines_on({"cuda"}), (Names{"loop", "vmap", "streams", "graph", "optimised"}));
+  EXPECT_EQ(baselines_on({"cpu", "cuda"}), baseline_names());
+  RunChoices c = choices();
+  for (const std::set<std::string>& devices : {std::set<std::string>{"cuda"}, {"cpu"}}) {
+    c.devices = devices;
+    c.baselines.clear();
+    const Names shown = baselines_on(devices);
+    std::set<std::string> on(shown.begin(), shown.end());
+    on.erase("vmap");
+    c.baselines = baselines_with(c, on);
+    EXPECT_EQ(c.baselines,
+              (std::set<std::string>{"graph", "loop", "optimised", "streams", "threads"}));
+    on.insert("vmap");
+    EXPECT_EQ(baselines_with(c, on), std::set<std::string>{}) << "all";
+  }
+}
+
 TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
   RunChoices chosen = choices();
   chosen.targets = {"conv2d", "linear", "embedding"};

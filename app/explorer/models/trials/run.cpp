@@ -66,6 +66,28 @@ RunChoices choices_of(const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> baselines_on(const std::set<std::string>& devices) {
+  const bool cpu = devices.count("cpu") > 0, other = devices.size() > (cpu ? 1U : 0U);
+  std::vector<std::string> names;
+  for (const std::string& name : baseline_names()) {
+    if (name == "threads" && !cpu) continue;
+    if ((name == "streams" || name == "graph") && !other) continue;
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::set<std::string> baselines_with(const RunChoices& c, const std::set<std::string>& on) {
+  const std::vector<std::string> shown = baselines_on(c.devices);
+  std::set<std::string> chosen;
+  for (const std::string& name : baseline_names()) {
+    const bool hidden = std::ranges::find(shown, name) == shown.end();
+    const bool stays = hidden && (c.baselines.empty() || c.baselines.count(name) > 0);
+    if (stays || on.count(name) > 0) chosen.insert(name);
+  }
+  return chosen.size() == baseline_names().size() ? std::set<std::string>() : chosen;
+}
+
 std::string command_of(const RunChoices& c) {
   std::string line = "workbench sweep " + shell_word(c.preset);
   const auto add = [&](const char* option, const std::string& value) {

@@ -25,6 +25,11 @@ struct RunChoices {
   bool operator==(const RunChoices&) const = default;
 };
 
+/// The baselines that can run on one of these devices, in the order of `baseline_names`.
+std::vector<std::string> baselines_on(const std::set<std::string>& devices);
+/// `RunChoices::baselines` when `on` are those that are on among `baselines_on`; others stay.
+std::set<std::string> baselines_with(const RunChoices& choices, const std::set<std::string>& on);
+
 /// The command line that runs the same sweep.
 std::string command_of(const RunChoices& choices);
 
