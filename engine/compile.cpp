@@ -26,6 +26,12 @@ std::optional<std::string> unsupported(Mode mode, c10::Device device) {
                 "--mode default");
 }
 
+std::optional<std::string> unsupported(Mode mode, const std::vector<c10::Device>& devices) {
+  for (const c10::Device device : devices)
+    if (!unsupported(mode, device)) return std::nullopt;
+  return unsupported(mode, devices.front());
+}
+
 Mode mode_on(c10::Device device, Mode mode, std::string* note) {
   if (mode != Mode::reduce_overhead || !device.is_cpu() || device_runtime(c10::kCPU)) return mode;
   if (note != nullptr)

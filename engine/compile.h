@@ -50,6 +50,8 @@ Program record_single(const Network& network, const Ensemble& ensemble, bool gra
 
 /// The mode's reason for being unsupported on `device`, or nullopt.
 std::optional<std::string> unsupported(Mode mode, c10::Device device);
+/// Its reason on the first of `devices`, or nullopt if one of them supports it.
+std::optional<std::string> unsupported(Mode mode, const std::vector<c10::Device>& devices);
 
 /// The mode that runs for `mode` on `device`: on the CPU, default instead of reduce-overhead, which
 /// only saves launches of CUDA kernels. `note`: set if they differ.

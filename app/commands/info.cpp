@@ -36,11 +36,13 @@ class Info : public Command {
     add_peaks(e, machine_peaks(c10::kCPU, 0, again_));
     const auto no_cuda = unavailable(c10::kCUDA);
     if (!no_cuda) add_gpu(e, c10::kCUDA);
+    std::vector<c10::Device> devices = {c10::kCPU};
+    if (!no_cuda) devices.emplace_back(c10::kCUDA, 0);
     nlohmann::ordered_json j = to_json(e);
     std::string modes;
     j["modes"] = nlohmann::ordered_json::object();
     for (const Mode mode : kModes) {
-      const auto why = unsupported(mode, c10::kCPU);
+      const auto why = unsupported(mode, devices);
       j["modes"][to_string(mode)] = why ? nlohmann::ordered_json(*why) : nullptr;
       modes += fmt::format("mode        {}: {}\n", to_string(mode), why ? *why : "yes");
     }

@@ -4,6 +4,7 @@
 #include "app/options.h"
 #include "app/sweep/cases.h"
 #include "app/worker/protocol.h"
+#include "engine/compile.h"
 #include "engine/device.h"
 
 #include <nlohmann/json.hpp>
@@ -54,6 +55,15 @@ TEST_F(SweepDevices, AutoIsTheCpuAndTheGpuWhereThereIsOne) {
   EXPECT_EQ(devices_of("quick"), (std::set<std::string>{"cpu", "cuda:0"}));
   EXPECT_EQ(devices_of("ci"), (std::set<std::string>{"cpu"}));
   EXPECT_EQ(expand_devices({"auto", "cpu", "cuda"}), (std::vector<std::string>{"cpu", "cuda"}));
+}
+
+TEST_F(SweepDevices, AModeIsSupportedWhereOneOfTheDevicesHasIt) {
+  const std::vector<c10::Device> both = {c10::kCPU, c10::Device(c10::kCUDA, 0)};
+  EXPECT_EQ(unsupported(Mode::reduce_overhead, both),
+            unsupported(Mode::reduce_overhead, c10::kCPU));
+  add_device_runtime(c10::kCUDA, std::make_unique<OneGpu>(1));
+  EXPECT_EQ(unsupported(Mode::reduce_overhead, both), std::nullopt);
+  EXPECT_EQ(unsupported(Mode::default_, both), std::nullopt);
 }
 
 TEST_F(SweepDevices, Tf32ReachesTheWorker) {
