@@ -14,7 +14,6 @@ from torch.utils import checkpoint
 from .errors import fail
 
 _THREAD = threading.local()
-seed_torch = torch.manual_seed  # the function itself
 
 
 @contextlib.contextmanager
@@ -38,7 +37,7 @@ def _guarded(plain, *message):
 
 # A recorded program would not seed again.
 torch.manual_seed = torch.random.manual_seed = _guarded(
-    seed_torch, "torch.manual_seed", "a call of it", "random numbers that every call draws anew", "a buffer with numbers drawn before")
+    torch.manual_seed, "torch.manual_seed", "a call of it", "random numbers that every call draws anew", "a buffer with numbers drawn before")
 # Recurrent kernels read how many sequences go on at each step, which a recording does not know.
 _VF._pack_padded_sequence = _guarded(
     _VF._pack_padded_sequence, "pack_padded_sequence", "a packed sequence", "a padded batch",

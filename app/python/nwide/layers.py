@@ -143,7 +143,7 @@ class WideLayer(WideModule):
             own.append(t)
         args, kwargs = form.call(own)
         try:
-            with torch.no_grad(), untouched_randomness(0):
+            with torch.no_grad(), untouched_randomness(0, [*own, *self._model.parameters()]):
                 copy.deepcopy(self._model)(*args, **kwargs)
         except Exception:
             return None

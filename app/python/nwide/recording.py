@@ -86,21 +86,25 @@ def argument_names(model, form):
 
 
 @contextlib.contextmanager
-def untouched_randomness(seed):
-    """A context with random numbers from `seed`; restores the random state afterwards."""
-    states = [(random.setstate, random.getstate())]
-    random.seed(seed)
+def untouched_randomness(seed, tensors=()):
+    """A context with random numbers from `seed`, on the CPU and on the GPUs that `tensors` lie on; restores the random state
+    afterwards."""
+    gpus = {t.device.index for t in tensors if t.device.type == "cuda"}
+    own = [torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in sorted(gpus))]
+    states = [(random.setstate, random.getstate()), *((generator.set_state, generator.get_state()) for generator in own)]
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         states.append((numpy.random.set_state, numpy.random.get_state()))
-        numpy.random.seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        guards.seed_torch(seed)
-        try:
-            yield
-        finally:
-            for put, state in states:
-                put(state)
+    try:
+        random.seed(seed)
+        if numpy is not None:
+            numpy.random.seed(seed)
+        for generator in own:  # torch.manual_seed would seed all GPUs
+            generator.manual_seed(seed)
+        yield
+    finally:
+        for put, state in states:
+            put(state)
 
 
 @contextlib.contextmanager
@@ -337,7 +341,8 @@ def record(recorder, tensors, parameters, buffers, seed=0):
     """Records once under a seed. Records ordinary tensors even under inference_mode:
     functionalization cannot follow in-place changes of inference tensors."""
     try:
-        with torch.inference_mode(False), untouched_randomness(seed), guards.recording():
+        held = [*tensors, *(t for _, t in (*parameters, *buffers))]
+        with torch.inference_mode(False), untouched_randomness(seed, held), guards.recording():
             return _core.record(recorder, parameters, buffers, tensors, recorder.names)
     except Exception as error:
         raise explained(error, recorder) from error
@@ -420,7 +425,8 @@ def refuse_cut_off(recorder, tensors, dims):
     own = copy.deepcopy(recorder.model)
     set_modes(own, recorder.modes)
     inputs = [(t if d is None else t.select(0, 0)).detach() for t, d in zip(tensors, dims)]
-    with torch.inference_mode(False), torch.enable_grad(), untouched_randomness(0), as_for_export(recorder.exporting):
+    held = [*inputs, *own.parameters(), *own.buffers()]
+    with torch.inference_mode(False), torch.enable_grad(), untouched_randomness(0, held), as_for_export(recorder.exporting):
         args, kwargs = recorder.arguments.call(inputs)
         results = [t for t in pytree.tree_leaves(own(*args, **kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
     known = {id(p) for p in own.parameters()}

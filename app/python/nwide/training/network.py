@@ -62,7 +62,7 @@ class Source:
             return self.given[number]
         if self.single:
             return self.given
-        with untouched_randomness(seed):
+        with untouched_randomness(seed, [torch.empty(0)]):  # which lies on the default device
             made = self.given(**self.net)
         if not isinstance(made, nn.Module):
             fail("train", "factory", type(made).__name__, "an nn.Module", "a class of nn.Module")
@@ -126,7 +126,7 @@ def asks_for_its_form(model, sample):
             own.train(training)
             for module in own.modules():
                 module.__class__ = type(type(module).__name__, (type(module),), {"training": watched()})
-            with untouched_randomness(0), torch.no_grad(), quiet():
+            with untouched_randomness(0, own.parameters()), torch.no_grad(), quiet():
                 own(*arguments, **named)
             for module in own.modules():
                 module.__class__ = type(module).__bases__[0]
@@ -151,7 +151,7 @@ def _refuse_assigned_buffers(model, arguments, named, train):
     own = copy.deepcopy(model).train(train and model.training)
     before = {module: dict(module._buffers) for module in own.modules()}
     try:
-        with untouched_randomness(0), torch.no_grad():
+        with untouched_randomness(0, own.parameters()), torch.no_grad():
             own(*arguments, **named)
     except Exception:  # torch.export raises a clearer error
         return
@@ -184,7 +184,8 @@ def export(model, sample, path, train):
             model.eval()
         for shapes in [*({name: {0: dim} for name in sample} for dim in dims), None]:
             try:
-                with untouched_randomness(0), detached_data(), plain_gradients, warnings.catch_warnings(), quiet():
+                with untouched_randomness(0, model.parameters()), detached_data(), plain_gradients, warnings.catch_warnings(), \
+                        quiet():
                     warnings.simplefilter("ignore")
                     program = torch.export.export(model, arguments, named, dynamic_shapes=shapes)
                     torch.export.save(program, path)
