@@ -24,6 +24,12 @@ Runtimes& runtimes() {
   return instance;
 }
 
+// Python registers CUDA's while other threads compute.
+std::mutex& of_runtimes() {
+  static std::mutex instance;
+  return instance;
+}
+
 // Is told of every CPU allocation in its scope. Freeing older memory is reported with size 0.
 class AllocationCounter : public c10::MemoryReportingInfoBase {
  public:
@@ -74,11 +80,13 @@ class KeptGenerator {
 }  // namespace
 
 bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> runtime) {
+  const std::lock_guard lock(of_runtimes());
   runtimes()[type] = std::move(runtime);
   return true;
 }
 
 DeviceRuntime* device_runtime(c10::DeviceType type) {
+  const std::lock_guard lock(of_runtimes());
   const auto found = runtimes().find(type);
   return found == runtimes().end() ? nullptr : found->second.get();
 }

@@ -77,8 +77,8 @@ class DeviceRuntime {
   virtual DeviceFacts facts(c10::Device device) = 0;
 };
 
-/// Registers at static initialisation, so without a call to the device; returns true. nullptr
-/// removes the registration.
+/// Registers without a call to the device, so that it can be done at static initialisation; returns
+/// true. nullptr removes the registration.
 bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> runtime);
 /// Null for the CPU and for kinds that are not compiled in.
 DeviceRuntime* device_runtime(c10::DeviceType type);

@@ -1,3 +1,5 @@
+#include "engine/cuda/device.h"
+
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/cuda/CUDAContextLight.h>
@@ -13,12 +15,10 @@
 
 #include <cstdlib>
 
-#include "engine/device.h"
-
 // CUDA behind engine/device.h. Uses c10's generic events, as ATen's inline ones call the CUDA
 // runtime directly, whose library would then have to be found and linked.
 
-namespace wide::cuda_device {
+namespace wide {
 namespace {
 
 // A device without an index is the current one, as everywhere in PyTorch.
@@ -170,8 +170,8 @@ class CudaRuntime : public DeviceRuntime {
   }
 };
 
-[[maybe_unused]] const bool registered =
-    add_device_runtime(c10::kCUDA, std::make_unique<CudaRuntime>());
-
 }  // namespace
-}  // namespace wide::cuda_device
+
+std::unique_ptr<DeviceRuntime> make_cuda_runtime() { return std::make_unique<CudaRuntime>(); }
+
+}  // namespace wide

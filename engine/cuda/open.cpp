@@ -3,10 +3,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
-#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -35,14 +33,12 @@ class NoCuda : public DeviceRuntime {
   std::string why_;
 };
 
-/// Loads a library for the life of the process; returns the error, or "".
-std::string open_library(const char* path, int flags) {
-  if (dlopen(path, flags)) return "";
+std::string why_not_opened() {
   const char* why = dlerror();
   return why ? why : "unknown";
 }
 
-/// Why there is no CUDA, or "".
+/// Opens libraries for the life of the process. Why there is no CUDA, or "".
 std::string try_cuda(const std::filesystem::path& folder) {
   const std::filesystem::path plugin = folder / "workbench_cuda.so";
   if (access(plugin.c_str(), R_OK) != 0) {
@@ -51,19 +47,20 @@ std::string try_cuda(const std::filesystem::path& folder) {
     return "the build left CUDA out" + (why.empty() ? "" : ", " + why);
   }
   // LibTorch's CUDA libraries take seconds to load, so the driver is tried first.
-  if (const std::string why = open_library("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL); !why.empty())
-    return "no driver: " + why;
-  // Its static initialisers register the runtime. Fails with a LibTorch without CUDA.
-  return open_library(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return "no driver: " + why_not_opened();
+  // Fails with a LibTorch without CUDA.
+  void* handle = dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  const auto add = handle ? reinterpret_cast<RegisterCuda>(dlsym(handle, kRegisterCuda)) : nullptr;
+  if (!add) return why_not_opened();
+  add(&add_device_runtime);
+  return "";
 }
 
 }  // namespace
 
-void open_cuda() {
+void open_cuda(const std::filesystem::path& folder) {
   if (device_runtime(c10::kCUDA)) return;
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string why = try_cuda(program.parent_path());
+  std::string why = try_cuda(folder);
   if (!device_runtime(c10::kCUDA))
     add_device_runtime(c10::kCUDA, std::make_unique<NoCuda>(std::move(why)));
 }
