@@ -197,6 +197,16 @@ class Wheel(linking_test.Linking):
             shutil.rmtree(torch_folder)
             os.rename(torch_folder + "-cuda", torch_folder)
 
+    def test_the_module_opens_it_too(self):
+        if not os.path.exists(os.path.join(os.path.dirname(self.binary), "workbench_cuda.so")):
+            self.skipTest("built without CUDA's headers")
+        ask = "import os, nwide; print(nwide._core.open_cuda(os.path.dirname(nwide._core.__file__)))"
+        self.assertRegex(self.run_python("-c", ask).stdout, r"^no driver: libcuda\.so\.1: ")
+        driver = os.path.join(self.top, "driver_of_the_module")
+        os.mkdir(driver)
+        os.symlink(glob.glob(os.path.join(self.packages, "nwide.libs", "libhwy*"))[0], os.path.join(driver, "libcuda.so.1"))
+        self.assertEqual(self.run_python("-c", ask, LD_LIBRARY_PATH=driver).stdout, "the driver has none\n")
+
     def test_presets_and_fonts_lie_in_it(self):
         listed = json.loads(self.workbench("list", "presets", "--json").stdout)["presets"]
         files = glob.glob(os.path.join(package.SOURCE, "presets", "*.json"))

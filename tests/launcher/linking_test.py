@@ -23,6 +23,10 @@ class Linking(unittest.TestCase):
     def test_no_driver_is_needed(self):
         self.assertEqual([line for line in self.lines if "libcuda.so" in line], [])
 
+    def test_plugins_need_none_of_its_symbols(self):
+        said = subprocess.run(["nm", "-DC", "--defined-only", self.binary], capture_output=True, text=True, check=True)
+        self.assertEqual([line for line in said.stdout.splitlines() if "add_device_runtime" in line], [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -128,6 +128,7 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
                            return wide::compile(parts.network, parts.ensemble, parts.options,
                                                 parts.single);
                          }}};
+  contest.device = parts.ensemble.device();
   contest.dtype = dtype_of(parts.ensemble);
   contest.tolerance = tolerance_of(parts.ensemble);
   contest.budget_s = budget_s;
@@ -144,7 +145,7 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
   result.target = parts.network.name;
   result.n = parts.ensemble.n;
   result.dtype = wide::short_name(contest.dtype);
-  result.device = "cpu";
+  result.device = contest.device.str();
   result.mode = to_string(parts.options.mode);
   result.notes = std::move(notes);
   result.notes.insert(result.notes.end(), held.notes.begin(), held.notes.end());

@@ -6,6 +6,7 @@
 #include "app/python/bindings/core.h"
 #include "app/python/bindings/losses.h"
 #include "app/python/bindings/optimizer.h"
+#include "engine/cuda/open.h"
 #include "engine/error.h"
 #include "engine/widen/target.h"
 
@@ -145,6 +146,11 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("random", &Recorded::random);
   m.def("record", &record);
   m.def("recorded_are_held", &wide::recorded_are_held);
+  // Returns why there is no CUDA device then, or "".
+  m.def("open_cuda", [](const std::string& folder) {
+    wide::open_cuda(folder);
+    return wide::why_none(c10::kCUDA);
+  });
   // `target` has the values of `source`, or some models' of them.
   m.def("carry", [](const wide::Tensor& source, const wide::Tensor& target) {
     carried().set(target, carried().holds(source));

@@ -12,8 +12,8 @@ class Constant:
 
     def __init__(self, tensor):
         self.tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
-        values = self.tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if self.tensor.numel() else b""
-        self._key = self.tensor.shape, self.tensor.dtype, hashlib.sha256(values).digest()
+        values = self.tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes() if self.tensor.numel() else b""
+        self._key = self.tensor.device, self.tensor.shape, self.tensor.dtype, hashlib.sha256(values).digest()
 
     def __eq__(self, other):
         return isinstance(other, Constant) and self._key == other._key

@@ -90,11 +90,11 @@ def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0, *,
                  "torch.nn.utils.clip_grad_norm_ over such parameters, and params= with each model's own")
         gradients.append(p.grad)
     if not gradients:
-        return torch.zeros(wide.n)
+        return torch.zeros(wide.n, device=next((p.device for p in wide.parameters()), None))
     with torch.no_grad():
         norms = torch.stack([torch.linalg.vector_norm(g.reshape(len(g), -1), norm_type, 1) for g in gradients])
         norm = torch.linalg.vector_norm(norms, norm_type, 0)
-        most = torch.as_tensor(max_norm, dtype=norm.dtype)
+        most = torch.as_tensor(max_norm, dtype=norm.dtype, device=norm.device)
         if most.shape not in ((), (wide.n,)):
             fail("clip_grad_norm_", "max_norm", f"numbers {list(most.shape)}", f"{wide.n}, one for each model",
                  "one number for all")

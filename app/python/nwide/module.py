@@ -24,7 +24,7 @@ from .recording import (Form, Recorder, argument_names, batched, look, looped, m
                         separate, torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed, Some
-from .tracing import refuse, refuse_traces
+from .tracing import Order, device_of, expect_cpu, refuse, refuse_traces
 
 COMPILING = threading.RLock()  # recordings set the process's random state and flags
 KEEPING = threading.Lock()  # guards the caches of compiled programs
@@ -206,7 +206,11 @@ class WideModule(nn.Module):
             refuse_cut_off(recorder, tensors, dims)
         try:
             with self._turn:  # the next call needs the buffers that this call updates
-                outputs, changed = core.run(tensors, weights())
+                given = weights()
+                if recorder.order is not None:
+                    recorder.order.refuse_gradients((*tensors, *given))
+                    recorder.order.join()
+                outputs, changed = core.run(tensors, given)
                 take(changed)
         except Exception as error:
             raise placed(error, recorder) from error
@@ -228,6 +232,7 @@ class WideModule(nn.Module):
     def at(self, ids: Any, rows: bool = False) -> "Some | Routed":
         """Selects models by numbers known only at run time: `wide.at(ids)(x)`, `x` `[len(ids), ...]`. With `rows` the
         numbers belong to a batch's rows: `wide.at(ids, rows=True)(x)` sends row b of `x` `[B, ...]` to model `ids[b]`."""
+        expect_cpu("at", "wide module", self._weights(), "wide(x) with inputs of all models, or wide.cpu()")
         ids = torch.as_tensor(ids)
         if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
             fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")
@@ -260,6 +265,8 @@ class WideModule(nn.Module):
         self.__dict__.update(_latest=core, _recorder=recorder)
         try:
             with Progress(f"compiling {self}"):
+                if recorder.order is not None:
+                    recorder.order.join()
                 core.prepare([moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)])
         except Exception as error:
             raise placed(error, recorder) from error
@@ -312,14 +319,18 @@ class WideModule(nn.Module):
             self._cores[key] = made
 
     def _compiled(self, form, dims):
-        for name, t, d in zip(argument_names(self._model, form), form.tensors, dims):
+        names = argument_names(self._model, form)
+        for name, t, d in zip(names, form.tensors, dims):
             check_values("run", f"input {name}", t)
             if d is not None and (t.dim() == 0 or moved(t, d, 0).shape[0] != self.n):
                 fail("run", f"input {name}", tuple(t.shape), f"{self.n} models in dimension {d}", "nw.pack")
+        weights = zip([slot.name for slot in self._slots], self._weights())
+        device = device_of([*weights, *zip([f"input {name}" for name in names], form.tensors)])
         one = Form(form.build([t if d is None else t.select(d, 0) for t, d in zip(form.tensors, dims)]))
         exporting, updates, outside = look(self._model, self._slots, one)
         self._make_own(updates)
         recorder = Recorder(self._model, form, exporting, self._hooked)
+        recorder.device, recorder.order = device, Order(device) if device.type == "cuda" else None
         recorder.needy = [slot.of(self._model) for slot, w in zip(self._slots, self._weights())
                           if slot.kind != "parameter" and slot.of(self._model).requires_grad and not w.requires_grad]
         recorder.captured = [*outside, *recorder.needy]
@@ -420,6 +431,7 @@ class WideModule(nn.Module):
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""
+        expect_cpu("export", "wide module", self._weights(), "wide.cpu().export(path)")
         self._with_own_weights().export(str(path))
 
     # ------------------------------------------------------------------ state

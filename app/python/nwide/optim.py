@@ -9,6 +9,7 @@ import torch
 from . import _core
 from .errors import fail
 from .module import WideModule
+from .tracing import expect_cpu
 
 # By name: hyperparameters (name, default, minimum, maximum) and states (name, the option that needs
 # it).
@@ -126,6 +127,7 @@ class _Optimizer(torch.optim.Optimizer):
             if id(p) not in names:  # its first dimension may not be the models of this wide module
                 fail("nw.optim", "params", f"{tuple(p.shape)} that the wide module has not", "some of its parameters",
                      "torch.optim for others")
+            expect_cpu("nw.optim", names[id(p)], [p], 'nw.train(..., device="cuda:0") to train on a GPU')
             self._look_at(names[id(p)], p)
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
 
@@ -291,6 +293,7 @@ class Muon(_Optimizer):
 
     def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
         lr, decay, momentum, nesterov = hyper.T.unsqueeze(-1).unsqueeze(-1)
+        expect_cpu("nw.optim", "parameter", parameters, 'nw.train(..., device="cuda:0") to train on a GPU')
         for of_all, p in zip(shared, parameters):  # check all before the first step
             if p.dtype not in (torch.float32, torch.float64):
                 fail("nw.optim", "parameter", p.dtype, "float32 or float64", "torch.optim")

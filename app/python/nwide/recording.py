@@ -19,6 +19,7 @@ from .causes import cause_of, refuse_hidden, told
 from .classes import contents
 from .constant import Constant
 from .errors import Error, fail
+from .tracing import device_of, expect_on
 
 HERE = __name__.rpartition(".")[0]
 
@@ -187,10 +188,14 @@ class Recorder:
         self.counted = ""  # the name of a number or text attribute that a call changed
         self.recorded = False  # a call recorded forward since `refuse_held`
         self.user = None  # a key of the wide module that called the program last
+        self.device = None  # of all tensors, if it is known
+        self.order = None  # of calls on a GPU
         self.names = argument_names(model, arguments)
 
     def __call__(self, tensors):
         self.place, self.cause, self.recorded = "", "", True
+        for name, t in zip(self.names, tensors) if self.device is not None else ():
+            expect_on(self.device, f"input {name}", t)
         guards.inputs_are((*tensors, *self.model.buffers()))
         if self.key is not None and self.arguments.key() != self.key:
             fail("backward", "argument", "another value than in the call", "the same until gradients are compiled", "a copy for the call")
@@ -364,6 +369,8 @@ def see(model, slots, form, seed=1):
         refuse_hidden("forward", "argument", rest and rest[0])
     for exporting in (False, True):
         recorder = Recorder(model, form, exporting)
+        inputs = zip([f"input {name}" for name in recorder.names], form.tensors)
+        device_of([*((slot.name, slot.of(model)) for slot in slots), *inputs])
         try:
             seen = record(recorder, form.tensors, *named(model, slots), seed)
             break

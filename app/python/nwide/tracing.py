@@ -1,10 +1,14 @@
-"""Tracing of wide modules: torch.compile skips them (graph break), all other tracers get an Error."""
+"""Calls that are refused: by tracers, other than torch.compile, which skips wide modules (graph break), and off the CPU what
+works there alone."""
+
+import os
 
 import torch
 import torch.fx
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
+from . import _core
 from .errors import fail
 
 _KEYS = torch._C._TorchDispatchModeKey
@@ -34,3 +38,53 @@ def refuse(by):
     """Raises the Error that `by` cannot trace a wide module."""
     fail("forward", "call", f"one under {by}", "one that computes, of ordinary tensors",
          "the wide module as it is: one call computes all models, backward() gives their gradients")
+
+
+def device_of(tensors):
+    """The one device that all tensors of a call lie on, weights first, each given with its name, ready for use."""
+    device = tensors[0][1].device if tensors else torch.device("cpu")
+    for what, t in tensors:
+        expect_on(device, what, t)
+    if device.type not in ("cpu", "cuda"):
+        fail("device", device, "a module on it", "one on the CPU or on a CUDA device", "module.cpu()")
+    if device.type == "cuda":
+        reason = _core.open_cuda(os.path.dirname(_core.__file__))
+        if reason:
+            fail("device", device, f"no CUDA in this package ({reason})", "its plugin and a driver", "module.cpu()")
+    return device
+
+
+def expect_on(device, what, tensor):
+    """Raises Error for a tensor on another device than the module's."""
+    if tensor.device != device:
+        fail("run", what, f"a tensor on {tensor.device}", f"one on {device} as the others", f'.to("{device}")')
+
+
+def expect_cpu(thing, what, tensors, advice):
+    """Raises Error for tensors off the CPU, in what works there alone."""
+    for t in tensors:
+        if t.device.type != "cpu":
+            fail(thing, what, f"tensors on {t.device}", "tensors on the CPU", advice)
+
+
+class Order:
+    """The calls of a program on a GPU: one after the other, as all use its working memory, on the caller's stream."""
+
+    def __init__(self, device):
+        self.device, self._stream = device, None
+
+    def join(self):
+        """Has the current stream wait for the call before, if that was on another one."""
+        if torch.cuda.is_current_stream_capturing():
+            fail("run", f"call on {self.device}", "one in the capture of a CUDA graph", "one outside",
+                 'nw.Options(mode="reduce-overhead"), which captures the call itself')
+        stream = torch.cuda.current_stream(self.device)
+        if self._stream is not None and self._stream != stream:
+            stream.wait_stream(self._stream)
+        self._stream = stream
+
+    def refuse_gradients(self, tensors):
+        """Raises Error for a call that might be differentiated."""
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            fail("backward", f"call on {self.device}", "tensors that require gradients", "none off the CPU",
+                 'torch.no_grad() around the call, or nw.train(..., device="cuda:0") to train on a GPU')
