@@ -190,15 +190,16 @@ class WideModule(nn.Module):
         # Fast path: one tensor in, same kind of call as the last one.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
         quick = self._quick
-        if single and quick is not None and not torch.is_autocast_enabled("cpu") and quick[2] is torch.get_default_dtype():
-            (core, recorder, _), tensors, dims = quick, args, (0,)
+        if single and quick is not None and not torch.is_autocast_enabled(quick[3]) and quick[2] is torch.get_default_dtype():
+            (core, recorder, *_), tensors, dims = quick, args, (0,)
         else:
             form = Form((args, kwargs))
             dims = self._dims(form)
             tensors = [moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
             core, recorder = self._core(form, dims)
-            quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
-            self.__dict__["_quick"] = (core, recorder, torch.get_default_dtype()) if quick else None
+            kind = recorder.device.type
+            quick = single and dims == (0,) and not torch.is_autocast_enabled(kind)
+            self.__dict__["_quick"] = (core, recorder, torch.get_default_dtype(), kind) if quick else None
         self.__dict__.update(_latest=core, _recorder=recorder)
         recorder.user = self._own_name
         if recorder.captured and torch.is_grad_enabled() and (recorder.needy and not self._frozen or any(
@@ -292,7 +293,7 @@ class WideModule(nn.Module):
         """The compiled program for a kind of call: its form, the submodules' modes, autocast, the default dtype."""
         if self._modes is None:
             self.__dict__["_modes"] = modes(self._model)
-        key = form.key(), dims, self._modes, _autocast(), torch.get_default_dtype()
+        key = form.key(), dims, self._modes, _autocast(form.tensors or self._weights()), torch.get_default_dtype()
         found = self._kept(key)
         if found is None:
             with COMPILING:
@@ -588,5 +589,7 @@ def moved(tensor, source, target):
         fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
 
 
-def _autocast():
-    return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
+def _autocast(tensors):
+    """The dtype of autocast on the device that the tensors lie on, or False."""
+    kind = "cuda" if tensors and tensors[0].is_cuda else "cpu"
+    return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)
