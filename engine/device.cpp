@@ -1,7 +1,6 @@
 #include "engine/device.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/Generator.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/Logging.h>
@@ -63,19 +62,12 @@ class NoWarnings {
 
 constexpr int kWarmupCalls = 3;
 
-/// Keeps the state of a device's random numbers and restores it on destruction.
-class KeptGenerator {
- public:
-  explicit KeptGenerator(c10::Device device)
-      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
-  ~KeptGenerator() { generator_.set_state(state_); }
-  KeptGenerator(const KeptGenerator&) = delete;
-  KeptGenerator& operator=(const KeptGenerator&) = delete;
-
- private:
-  at::Generator generator_;
-  Tensor state_;
-};
+/// The default ones of the CPU and of `device`.
+std::vector<at::Generator> generators_of(c10::Device device) {
+  std::vector<at::Generator> all{at::globalContext().defaultGenerator(c10::kCPU)};
+  if (!device.is_cpu()) all.push_back(at::globalContext().defaultGenerator(device));
+  return all;
+}
 
 }  // namespace
 
@@ -125,6 +117,27 @@ void synchronize(c10::Device device) {
   if (DeviceRuntime* runtime = device_runtime(device.type())) runtime->synchronize(device);
 }
 
+void seed_random(uint64_t seed, c10::Device device) {
+  for (at::Generator generator : generators_of(device)) {
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(seed);
+  }
+}
+
+KeptRandomState::KeptRandomState(c10::Device device) {
+  for (const at::Generator& generator : generators_of(device))
+    states_.emplace_back(generator, generator.get_state());
+}
+
+KeptRandomState::~KeptRandomState() {
+  for (auto& [generator, state] : states_) {
+    try {
+      generator.set_state(state);
+    } catch (const std::exception&) {  // of a device that broke meanwhile
+    }
+  }
+}
+
 std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
   DeviceRuntime* of = device_runtime(device.type());
   if (!of)
@@ -134,7 +147,7 @@ std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
   std::unique_ptr<DeviceGraph> graph = runtime.graph(device);
   graph->on_stream([&] {
     {
-      const KeptGenerator kept(device);
+      const KeptRandomState kept(device);
       for (int i = 0; i < kWarmupCalls; ++i) work();
       runtime.synchronize(device);
     }

@@ -1,10 +1,12 @@
 #pragma once
+#include <ATen/core/Generator.h>
 #include <c10/util/Exception.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/error.h"
@@ -88,6 +90,21 @@ std::optional<std::string> unavailable(c10::Device device);
 std::string why_none(c10::DeviceType type);
 /// Waits for what was submitted to `device`; nothing to do on the CPU.
 void synchronize(c10::Device device);
+
+/// Seeds the random numbers of the CPU and of `device`; at::manual_seed would seed all GPUs.
+void seed_random(uint64_t seed, c10::Device device);
+
+/// Keeps the random states of the CPU and of `device`, and restores them on destruction.
+class KeptRandomState {
+ public:
+  explicit KeptRandomState(c10::Device device);
+  ~KeptRandomState();
+  KeptRandomState(const KeptRandomState&) = delete;
+  KeptRandomState& operator=(const KeptRandomState&) = delete;
+
+ private:
+  std::vector<std::pair<at::Generator, Tensor>> states_;
+};
 
 /// Runs `work` a few times, since libraries make handles and choose algorithms in first calls, then
 /// captures it. Restores the device's random state; random operators in `work` draw new numbers at

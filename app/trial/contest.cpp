@@ -1,6 +1,5 @@
 #include "app/trial/contest.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -140,7 +139,7 @@ class RunningContest {
 
   /// The results with random numbers drawn from the contest's seed.
   Tensors draw(CompiledModel& model) const {
-    at::manual_seed(contest_.seed);
+    seed_random(contest_.seed, contest_.device);
     Tensors results;
     for (const Tensor& t : model.run(inputs_))
       results.push_back(t.clone(at::MemoryFormat::Contiguous));

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "engine/check/check_detail.h"
 #include "engine/check/distribution.h"
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide::detail {
@@ -24,8 +24,8 @@ constexpr double kOrderErrors = 9;
 constexpr int64_t kMostElements = 4096;  // per output and model, so that draws fit into memory
 constexpr uint64_t kCandidateSeed = 1000, kSeparateSeed = 5000, kSameSeed = 9000;
 
-Tensors with_seed(uint64_t seed, const std::function<Tensors()>& run) {
-  at::manual_seed(seed);
+Tensors with_seed(uint64_t seed, c10::Device device, const std::function<Tensors()>& run) {
+  seed_random(seed, device);
   return run();
 }
 
@@ -49,12 +49,13 @@ Tensor pick(const Tensor& result, const Tensor& elements) {
 }
 
 /// Draws of each result, `[seeds, N, elements]`. `first`: the results of the first seed, if known.
-Tensors draw(const std::function<Tensors()>& run, uint64_t first_seed, int seeds,
-             const std::vector<Tensor>& elements, const Tensors& first = {}) {
+Tensors draw(const std::function<Tensors()>& run, c10::Device device, uint64_t first_seed,
+             int seeds, const std::vector<Tensor>& elements, const Tensors& first = {}) {
   std::vector<Tensors> runs(elements.size());
   for (int s = 0; s < seeds; ++s) {
     const bool known = s == 0 && !first.empty();
-    const Tensors results = known ? first : with_seed(first_seed + static_cast<uint64_t>(s), run);
+    const Tensors results =
+        known ? first : with_seed(first_seed + static_cast<uint64_t>(s), device, run);
     for (size_t k = 0; k < elements.size(); ++k) runs[k].push_back(pick(results[k], elements[k]));
   }
   Tensors drawn;
@@ -78,7 +79,8 @@ Ensemble all_alike(const Ensemble& ensemble) {
 /// Finds pairs of models that draw the same random numbers. The models are equal otherwise, so
 /// these are pairs whose outputs agree for every seed. Stops as soon as no pair is left.
 std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<Tensors()>& run,
-                                                           int64_t n, size_t output,
+                                                           c10::Device device, int64_t n,
+                                                           size_t output,
                                                            const std::vector<Tensor>& elements,
                                                            double tolerance) {
   std::vector<std::pair<int64_t, int64_t>> pairs;
@@ -89,7 +91,7 @@ std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<T
   const Tensor direction =
       at::randn({elements[output].numel()}, generator, at::TensorOptions().dtype(at::kDouble));
   for (int s = 0; s < kSeeds && !pairs.empty(); ++s) {
-    const Tensors results = with_seed(kSameSeed + static_cast<uint64_t>(s), run);
+    const Tensors results = with_seed(kSameSeed + static_cast<uint64_t>(s), device, run);
     const Tensor picked = pick(results[output], elements[output]);
     const Tensor signature = at::matmul(picked, direction);
     const double scale = at::matmul(picked.abs(), direction.abs()).max().item<double>();
@@ -139,7 +141,7 @@ class RandomCheck {
     if (result_.failure.empty()) result_.failure = text;
   }
   Tensors seeded(uint64_t seed, const Ensemble& ensemble) {
-    return with_seed(seed, [&] { return candidate_(ensemble); });
+    return with_seed(seed, ensemble.device(), [&] { return candidate_(ensemble); });
   }
 
   void check_seeds() {
@@ -156,12 +158,13 @@ class RandomCheck {
   /// Draws all seeds of all results; the second half from permuted models, reordered afterwards.
   void draw_all(const Tensors& first) {
     const auto plain = [&] { return candidate_(ensemble_); };
+    const c10::Device device = ensemble_.device();
     if (ensemble_.n < 2) {
-      drawn_ = draw(plain, kCandidateSeed, kSeeds, elements_, first);
+      drawn_ = draw(plain, device, kCandidateSeed, kSeeds, elements_, first);
       return;
     }
-    drawn_ = draw(plain, kCandidateSeed, kSeeds - kOrderSeeds, elements_, first);
-    const Tensors permuted = draw([&] { return candidate_(permuted_); },
+    drawn_ = draw(plain, device, kCandidateSeed, kSeeds - kOrderSeeds, elements_, first);
+    const Tensors permuted = draw([&] { return candidate_(permuted_); }, device,
                                   kCandidateSeed + kSeeds - kOrderSeeds, kOrderSeeds, elements_);
     const Tensor back = rotation(ensemble_.n).argsort();
     for (size_t k = 0; k < drawn_.size(); ++k)
@@ -222,8 +225,8 @@ class RandomCheck {
     const auto all_pairs = static_cast<size_t>(ensemble_.n * (ensemble_.n - 1) / 2);
     for (size_t k = 0; k < separate_.size(); ++k) {
       if (!varies(separate_[k])) continue;
-      const auto pairs = models_that_share([&] { return candidate_(alike); }, ensemble_.n, k,
-                                           elements_, result_.tolerance);
+      const auto pairs = models_that_share([&] { return candidate_(alike); }, alike.device(),
+                                           ensemble_.n, k, elements_, result_.tolerance);
       if (masks_shared_ && pairs.size() != all_pairs)
         fail_with(names_[k] + ": masks differ between models, declared shared");
       if (!masks_shared_ && !pairs.empty())
@@ -251,9 +254,10 @@ std::shared_ptr<const SeparateDraws> draw_separate(const Program& single,
   const at::NoGradGuard guard;
   const auto run = [&] { return separate(single, ensemble); };
   auto made = std::make_shared<SeparateDraws>();
-  made->first = with_seed(kSeparateSeed, run);
+  const c10::Device device = ensemble.device();
+  made->first = with_seed(kSeparateSeed, device, run);
   made->elements = choose_elements(made->first);
-  made->drawn = draw(run, kSeparateSeed, kSeeds, made->elements, made->first);
+  made->drawn = draw(run, device, kSeparateSeed, kSeeds, made->elements, made->first);
   if (std::ranges::none_of(made->drawn, varies)) return nullptr;
   return made;
 }

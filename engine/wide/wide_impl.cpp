@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/model/portable.h"
 #include "engine/widen/items.h"
@@ -62,13 +63,13 @@ bool computes_the_same(const Program& a, const Program& b) {
   return true;
 }
 
-/// While it exists, compiling does not affect the caller's program: the random state is kept, the
-/// caller's saved-tensor hooks are off, and operators use the model's number of threads (0: the
-/// caller's).
+/// While it exists, compiling for `inputs` does not affect the caller's program: random states are
+/// kept, the caller's saved-tensor hooks are off, and operators use the model's number of threads
+/// (0: the caller's).
 class Apart {
  public:
-  explicit Apart(int threads)
-      : state_(generator().get_state()),
+  Apart(int threads, const Tensors& inputs)
+      : random_(inputs.empty() ? c10::Device(c10::kCPU) : inputs.front().device()),
         hooks_(at::SavedTensorDefaultHooks::get_tls_state()),
         threads_(at::get_num_threads()) {
     at::SavedTensorDefaultHooks::set_tls_state({});
@@ -79,12 +80,10 @@ class Apart {
   ~Apart() {
     if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
     at::SavedTensorDefaultHooks::set_tls_state(hooks_);
-    generator().set_state(state_);
   }
 
  private:
-  static at::Generator generator() { return at::globalContext().defaultGenerator(at::kCPU); }
-  Tensor state_;
+  const KeptRandomState random_;
   at::impl::SavedTensorDefaultHooksTLS hooks_;
   int threads_;
 };
@@ -188,7 +187,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
       compiled.splice(compiled.begin(), compiled, it);
       return compiled.front();
     }
-  const Apart apart(options.threads);
+  const Apart apart(options.threads, inputs);
   Signature made = make(key, inputs);
   compiled.push_front(std::move(made));
   while (compiled.size() > std::max<size_t>(options.signatures, 1)) compiled.pop_back();
@@ -198,7 +197,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
 Signature& WideModel::Impl::at(const Tensors& inputs) {
   Signature& s = known(inputs);
   if (s.model) return bring_up_to_date(s);
-  const Apart apart(options.threads);
+  const Apart apart(options.threads, inputs);
   try {
     compile_model(s);
     if (options.validate) check_now(s);
@@ -245,7 +244,7 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
 
 void WideModel::Impl::expect_alike(const Source& last_model) {
   const Signature& s = compiled.front();
-  const Apart apart(options.threads);
+  const Apart apart(options.threads, s.inputs);
   const CastStateGuard casts(s.casts);
   std::vector<TensorSpec> inputs;
   for (const size_t i : s.network.indices(true)) inputs.push_back(s.network.tensors[i]);
@@ -379,7 +378,7 @@ bool WideModel::Impl::branches_on_gradients(Signature& s) {
   if (s.branches) return *s.branches;
   bool branches = false;
   try {
-    const Apart apart(options.threads);
+    const Apart apart(options.threads, s.inputs);
     const CastStateGuard casts(s.casts);
     record_for_gradients(s, ensemble(s.network, s.inputs));
     branches = !computes_the_same(*s.for_gradients, s.single);
@@ -417,7 +416,7 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
   const bool all = std::ranges::find(outputs, false) == outputs.end();
   const auto key = std::make_pair(of, all ? std::vector<bool>() : outputs);
   if (const auto known = s.gradients.find(key); known != s.gradients.end()) return known->second;
-  const Apart apart(options.threads);
+  const Apart apart(options.threads, s.inputs);
   const CastStateGuard casts(s.casts);
   Ensemble e = ensemble(s.network, s.inputs);
   const std::vector<size_t> places = places_of(s.network);
@@ -492,6 +491,7 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
 Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
   const CastStateGuard casts(s.casts);
   Ensemble e = ensemble(s.network, s.inputs);
+  const KeptRandomState random(e.device());  // the check seeds
   // Cloned, as the check writes to tensors that are not shared, such as the caller's inputs.
   for (size_t k = 0; k < e.tensors.size(); ++k)
     if (!e.shared[k]) e.tensors[k] = e.tensors[k].clone();

@@ -8,6 +8,7 @@
 #include "app/trial/contest.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/tensors.h"
+#include "engine/device.h"
 #include "engine/machine/clock.h"
 #include "engine/record/process_switch.h"
 #include "engine/widen/target.h"
@@ -120,6 +121,7 @@ wide::Baseline python_baseline(const Made& named, const wide::Ensemble& ensemble
 
 std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
                 const std::vector<Made>& baselines, wide::Stages& stages) {
+  const wide::KeptRandomState random(parts.ensemble.device());  // the contest seeds
   // Copies the unshared tensors: the check writes to them, and they are the user's.
   for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
     if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();

@@ -48,6 +48,15 @@ class States(unittest.TestCase):
             wide.at([0, 2, 1, 1], rows=True)(x[0, :4])
         self.assertEqual(seeded.mock_calls, [])
 
+    def test_checks_and_benchmarks_leave_it(self):
+        wide, x = nw.compile(models(), torch.randn(8, 5)), torch.randn(3, 8, 5)
+        wide(x)
+        before = torch.get_rng_state()
+        self.assertTrue(wide.validate().passed)
+        self.assertTrue(torch.equal(torch.get_rng_state(), before))
+        wide.benchmark(x, budget_s=0.01)
+        self.assertTrue(torch.equal(torch.get_rng_state(), before))
+
     def test_of_the_gpus_of_given_tensors_are_restored(self):
         own = tuple(torch.Generator().manual_seed(k) for k in range(3))
         states = [generator.get_state() for generator in (torch.default_generator, *own)]
