@@ -7,6 +7,7 @@
 #include "app/fuse/subject.h"
 #include "app/options.h"
 #include "data/text.h"
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/record/record.h"
 #include "engine/record/training_form.h"
@@ -242,7 +243,7 @@ bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& ro
   const auto inputs = form.indices(true);
   const int64_t batch = rows.at(0).size(0);
   Tensors bound = on_zeros(form);
-  at::manual_seed(0);
+  seed_random(0, c10::kCPU);
   for (size_t i = 0; i < bound.size(); ++i)  // a weight of 0 could hide that rows affect each other
     if (form.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
   const auto answers = [&](bool alone) {
@@ -250,7 +251,7 @@ bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& ro
     for (size_t k = 0; k < inputs.size(); ++k)
       own[inputs[k]] =
           alone ? rows[k].narrow(0, 0, 1).expand_as(rows[k]).contiguous() : rows[k].contiguous();
-    at::manual_seed(0);
+    seed_random(0, c10::kCPU);
     return form.forward(own);
   };
   const Tensors with_others = answers(false), alone = answers(true);
