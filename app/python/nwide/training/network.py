@@ -169,9 +169,15 @@ def _arguments(model, sample):
     return tuple(sample.values())[:first], dict(list(sample.items())[first:])
 
 
+def call(model, sample):
+    """Forward's result for these arguments by name."""
+    arguments, named = _arguments(model, sample)
+    return model(*arguments, **named)
+
+
 def export(model, sample, path, train):
     """Writes a torch.export file with a dynamic batch size, or with that of `sample` if the network is fixed to it, tensors by
-    forward's arguments. Returns how many results forward has."""
+    forward's arguments. Returns the structure of forward's results."""
     arguments, named = _arguments(model, sample)
     refuse_recomputed("train", model)
     _refuse_assigned_buffers(model, arguments, named, train)
@@ -189,7 +195,7 @@ def export(model, sample, path, train):
                     warnings.simplefilter("ignore")
                     program = torch.export.export(model, arguments, named, dynamic_shapes=shapes)
                     torch.export.save(program, path)
-                return len(program.graph_signature.user_outputs)
+                return program.call_spec.out_spec
             except Error:
                 raise
             except Exception as error:  # torch.export raises whatever its user's code does

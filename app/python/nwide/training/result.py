@@ -14,9 +14,10 @@ from ..errors import fail
 from ..store import default_path
 from . import program, ranks, tensor_files
 from .folder import keep, read_kept, read_report
+from .functions import Flat, in_dtype, results_of
 from .network import Source, takes_batch
 from .planned import planned_beside
-from .rows import Meaning, Reader
+from .rows import Meaning, Reader, Table
 from .scores import MeanLoss, greedy, log_probabilities, scores_of, weighted_mean
 from .steering import Steering
 
@@ -37,7 +38,7 @@ class Part:
     def measure(self):
         """Computes the metrics given as functions of (output, target) for each model on the validation rows."""
         rows, targets = validation_rows(self)
-        outputs = self.predict(rows, apply="none")
+        outputs = self.results(rows)
         values = {name: [float(function(output, targets)) for output in outputs] for name, function in self.functions.items()}
         self.kept["metrics"] = {"step": self.report["run"]["step"], "values": values}
         keep(self.folder, self.kept)
@@ -51,10 +52,7 @@ class Part:
                      "a function of (output, target)", "run.best(8)")
             targets = rows
 
-        def seen(values):
-            return values.double() if values.is_floating_point() else values
-
-        targets = {name: seen(values) for name, values in targets.items()} if isinstance(targets, dict) else seen(targets)
+        targets = in_dtype(targets, torch.float64)
 
         def loss(answer):
             each = self.loss(answer, targets)
@@ -81,6 +79,25 @@ class Part:
         """The results of `measure`, unless the run was resumed since."""
         found = self.kept.get("metrics", {})
         return found.get("values", {}) if found.get("step") == self.report["run"]["step"] else {}
+
+    def results(self, columns):
+        """Each model's result for rows as functions of Python get it: that of `predict`, or forward's whole result where a loss
+        that is a function gets several, as the command gives one of them alone."""
+        if "whole" not in self.kept:
+            return list(self.predict(columns, apply="none"))
+        dtype = {"dtype": "float64"} if self.report["dtype"] == "f64" else {}
+        reader = Reader(None, {}, Meaning(**{**self.kept["meaning"], **dtype}))
+        state = tensor_files.load(os.path.join(self.folder, "run.safetensors"))
+        made = []
+        for number in range(self.report["n"]):
+            inputs = reader.inputs(Table(columns))
+            for name in inputs:
+                if f"normalize.mean.{name}" in state:  # one for all models, or one for each
+                    mean, std = (state[f"normalize.{kind}.{name}"] for kind in ("mean", "std"))
+                    inputs[name] = (inputs[name].double() - mean[number % len(mean)]) / std[number % len(std)]
+            inputs = {name: reader.seen(values) for name, values in inputs.items()}
+            made.append(results_of(self.module(number).cpu(), inputs, self.kept["whole"]))
+        return made
 
     def table(self, data):
         """Data as columns for a file, without the target."""
@@ -336,12 +353,16 @@ class Run:
         if len(losses) > 1:
             fail("ensemble", "loss", f"{', '.join(losses.values())} in {len(self.parts)} runs", "one loss that all models learn by",
                  "run.best(8)")
-        outputs, loss = [], None
+        answers, loss, own = [], None, self.parts[0].loss is not None
         for part in self.parts:
-            rows, targets = validation_rows(part, whole=part.loss is not None and takes_batch(part.loss))
+            rows, targets = validation_rows(part, whole=own and takes_batch(part.loss))
             loss = loss or self._loss_of_means(rows, targets)
-            outputs.append(part.predict(rows, apply="none"))
-        answers = torch.cat(outputs).double()
+            answers += part.results(rows) if own else part.predict(rows, apply="none").double()
+        if own:
+            flat, of_result = Flat(answers), loss
+            answers, loss = flat.rows, lambda row: of_result(flat.result(row))
+        else:
+            answers = torch.stack(answers)
         logs = log_probabilities(self.parts[0].report["loss"], answers)
         picks = greedy(loss, answers, k) if logs is None else greedy(loss, logs, k, logs=True)
         indices = list(dict.fromkeys(picks))

@@ -41,8 +41,8 @@ class Table:
     def rows(self):
         return len(next(iter(self.columns.values())))
 
-    def some(self, names, rows):
-        """These columns of the first rows."""
+    def some(self, names, rows=None):
+        """These columns of the first rows; without a number, of all."""
         return [self.columns[name][:rows] for name in names]
 
     def hold_back(self, name, share, seed):
@@ -387,14 +387,17 @@ class Reader:
         said += [f"--validation={validation}"] if validation is not None else []
         return said + ([f"--test={test}"] if test is not None else [])
 
-    def sample(self, table, rows):
-        """Forward's arguments of the first rows, in the dtypes that the network sees."""
+    def inputs(self, table, rows=None):
+        """Forward's arguments of the first rows, as the columns have them; without a number, of all."""
         found = {}
         for name, columns in self.meaning.arguments.items():
             parts = table.some(columns, rows)
-            value = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
-            found[name] = self.seen(value)
+            found[name] = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
         return found
+
+    def sample(self, table, rows):
+        """Forward's arguments of the first rows, in the dtypes that the network sees."""
+        return {name: self.seen(value) for name, value in self.inputs(table, rows).items()}
 
     def seen(self, value):
         """Converts real numbers, and images of bytes, to the dtype of the module's parameters."""

@@ -152,6 +152,8 @@ class Training:
         reader, table, arguments = self._rows(first)
         arguments += self._epochs(reader, table)
         arguments = self._network(source, first, reader, table) + arguments
+        if metrics and "whole" in self.kept and self.options.get("keep") is not None:
+            fail("train", "keep", "it with functions as metrics= of several results", "a checkpoint of each model", "leaving keep= out")
         if metrics and self.kept["validation"] is None:
             fail("train", "metrics", "functions and validation rows of each model's own", "rows that all models share",
                  "a metric by its name")
@@ -307,8 +309,10 @@ class Training:
             export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")
         if "loss_columns" in self.kept:
-            self.options["loss"] = f"output.{results - 1}"
+            self.options["loss"] = f"output.{results.num_leaves - 1}"
             self.options.setdefault("output", 0)
+            if not results.child(0).is_leaf():
+                self.kept["whole"] = batch  # the rows in a call with which Python computes forward's whole result
         frozen = [name for name, parameter in first.named_parameters() if not parameter.requires_grad]
         return [path, *arguments, *(f"--freeze={name}" for name in frozen)]
 

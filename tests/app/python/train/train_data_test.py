@@ -62,6 +62,18 @@ class Chooses(nn.Module):
         return {"loss": F.cross_entropy(output * scale[:, None], labels), "logits": output}
 
 
+class Several(nn.Module):
+    """Mean and logarithm of a variance, as a structure that `pack` makes, and numbers that are not of rows."""
+
+    def __init__(self, pack):
+        super().__init__()
+        self.a, self.mean, self.spread, self.pack = nn.Linear(5, 6), nn.Linear(6, 1), nn.Linear(6, 1), pack
+
+    def forward(self, x):
+        hidden = torch.tanh(self.a(x))
+        return self.pack(self.mean(hidden)[:, 0], self.spread(hidden)[:, 0], self.a.weight.square().sum())
+
+
 def people(count=40, seed=0):
     random = numpy.random.default_rng(seed)
     city = random.choice(["Bonn", "Oslo", "Rome"], count)
@@ -269,6 +281,44 @@ class Functions(Checked):
         for model, value in zip(run.models, run.table["right"]):
             with torch.no_grad():
                 self.assertEqual((model.double()(xv).argmax(1) == yv).sum().item(), value)
+
+    def test_of_several_results(self):
+        """Losses, metrics and ensembles get forward's whole result, as PyTorch's loop would give it to them."""
+        (x, _), (xv, _) = rows(), rows(31, seed=4)
+        x, xv = x * 3 + 1, xv * 3 + 1
+        y, yv = x[:, 0] + x[:, 1] ** 2, xv[:, 0] + xv[:, 1] ** 2
+        xn = (xv - x.mean(0)) / x.std(0, correction=0)
+        for pack, parts in ((lambda m, s, p: (m, s), lambda o: (o[0], o[1])), (lambda m, s, p: {"own": p, "of": [m, s]}, lambda o: o["of"])):
+            def loss(output, target, parts=parts):
+                mean, spread = parts(output)
+                return (0.5 * ((target - mean) ** 2 / spread.exp() + spread)).mean()
+
+            def error(output, target, parts=parts):
+                return (parts(output)[0] - target).square().mean() + parts(output)[1].mean()
+
+            run = self.train(lambda pack=pack: Several(pack), data=(x, y), validation=(xv, yv), loss=loss, metrics={"error": error}, epochs=6,
+                             batch=16, dtype="f64", check=0, lr=[0.1, 0.01], seeds=2, normalize={"x": "standard"}, overwrite=True)
+            with torch.no_grad():
+                answers = [model(xn) for model in run.models]
+                for i, row in run.table.iterrows():
+                    self.assertAlmostEqual(row["error"], error(answers[i], yv).item(), delta=1e-9)
+                    self.assertAlmostEqual(row["loss"], loss(answers[i], yv).item(), delta=1e-9)
+            picks, losses = [], []
+            for _ in range(4):
+                means = [[torch.stack([parts(answers[j])[k] for j in [*picks, i]]).mean(0) for k in (0, 1)] for i in range(4)]
+                tried = [loss(pack(*both, torch.tensor(0.0)), yv).item() for both in means]
+                picks.append(min(range(4), key=tried.__getitem__))
+                losses.append(min(tried))
+            picks = picks[:losses.index(min(losses)) + 1]
+            found = run.ensemble(4)
+            self.assertEqual(dict(zip(found.indices, found.weights)), {i: picks.count(i) / len(picks) for i in picks})
+        self.refused("[train] keep: got it with functions as metrics= of several results, expected a checkpoint of each model; try leaving "
+                     "keep= out", lambda: self.train(lambda: Several(pack), data=(x, y), validation=(xv, yv), loss=loss,
+                                                     metrics={"error": error}, keep=1, seeds=2, lr=0.1, save="kept"))
+        with_numbers = self.train(lambda: Several(lambda m, s, p: (m, s, m > 0)), data=(x, y), validation=(xv, yv), seeds=2, lr=0.1,
+                                  epochs=1, loss=lambda output, target: (output[0] - target).square().mean(), save="numbers")
+        self.refused("[ensemble] loss: got a function of results with torch.bool among them, expected tensors of real numbers, which have "
+                     "means; try run.best(8)", lambda: with_numbers.ensemble(2))
 
     def test_split_by_the_command(self):
         x, y = rows()
