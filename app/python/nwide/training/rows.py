@@ -21,7 +21,7 @@ class Meaning:
     features: dict = dataclasses.field(default_factory=dict)  # of a DataFrame: each argument's columns
     target: list = dataclasses.field(default_factory=list)
     codes: dict = dataclasses.field(default_factory=dict)  # by column: its categories; a category's code is its index
-    dtype: str = "float32"  # of a DataFrame's numbers
+    dtype: str = "float32"  # in which the network sees real numbers
 
 
 class Table:
@@ -104,6 +104,11 @@ def tensor_of(name, value):
     if found.dim() == 0:
         fail("data", name, "one number", "one a row", "a tensor [S, ...]")
     return found
+
+
+def side_by_side(columns):
+    """Numbers a row of several columns as one column, without rounding, as the command joins them."""
+    return torch.stack([column if column.is_floating_point() else column.double() for column in columns], 1)
 
 
 def forward_names(model):
@@ -306,8 +311,7 @@ class Reader:
     def _joined(self, frame, labels, names):
         parts = [self._one(frame, labels, name) for name in names]
         words = all(name in self.meaning.codes for name in names)
-        dtype = torch.int64 if words else getattr(torch, self.meaning.dtype)
-        return torch.stack([part.to(dtype) for part in parts], 1)
+        return torch.stack(parts, 1) if words else side_by_side(parts)
 
     def _one(self, frame, labels, name):
         if name not in labels:
@@ -392,7 +396,7 @@ class Reader:
         found = {}
         for name, columns in self.meaning.arguments.items():
             parts = table.some(columns, rows)
-            found[name] = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
+            found[name] = parts[0] if len(parts) == 1 else side_by_side(parts)
         return found
 
     def sample(self, table, rows):

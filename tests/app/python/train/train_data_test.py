@@ -136,7 +136,7 @@ class Data(Checked):
             return Mixed()
 
         run = self.train(Mixed, data=frame, target="price", column=columns, validation=people(20, 1), loss="mse", **PLAIN)
-        numbers = torch.tensor(frame[["age", "income"]].to_numpy(), dtype=torch.float32).double()
+        numbers = torch.tensor(frame[["age", "income"]].to_numpy())
         codes = torch.tensor(frame["city"].map({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy())[:, None]
         price = torch.tensor(frame["price"].to_numpy())
         self.check(run, make, (numbers, codes), price, F.mse_loss)
@@ -158,10 +158,28 @@ class Data(Checked):
             return nn.Linear(3, 2)
 
         run = self.train(lambda: nn.Linear(3, 2), data=(frame[["age", "city", "income"]], frame["y"]), **PLAIN)
-        x = torch.tensor(frame[["age", "city", "income"]].replace({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy(dtype="float32")).double()
+        x = torch.tensor(frame[["age", "city", "income"]].replace({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy(dtype="float64"))
         frame["age"] = frame["age"].astype("Float64")  # with a mask of gaps
         self.train(lambda: nn.Linear(3, 2), data=(frame[["age", "city", "income"]], frame["y"]), save="gaps", **PLAIN)
         self.check(run, make, x, torch.tensor((frame["y"] == "low").to_numpy().astype("int64")))
+
+    def test_large_numbers_of_a_frame(self):
+        """float32 would round them to steps of 1/16, and the whole numbers to multiples of 8."""
+        x, y = rows()
+        frame = pandas.DataFrame({"at": 1e6 + x[:, 0].numpy(), "short": x[:, 1].numpy().astype("float32"),
+                                  "id": 2**26 + torch.arange(53).numpy(), "y": y.numpy()})
+        seen = torch.tensor(frame[["at", "short", "id"]].to_numpy(dtype="float64"))
+        mean, std = seen.mean(0), seen.std(0, correction=0)
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return nn.Linear(3, 3)
+
+        run = self.train(lambda: nn.Linear(3, 3), data=frame, target="y", normalize={"input": "standard"}, validation=frame, **PLAIN)
+        self.check(run, make, (seen - mean) / std, y)
+        with torch.no_grad():
+            answers = torch.stack([run.models[i].double()((seen - mean) / std) for i in run.best(2).indices])
+        self.assertLess((run.best(2).predict(frame, reduce="none", apply="none") - answers).abs().max().item(), 1e-9)
 
     def test_program_that_asks_for_its_form(self):
         x, y = rows()
@@ -244,7 +262,7 @@ class Functions(Checked):
 
         run = self.train(Mixed, data=frame, target="price", column={"numbers": ["age", "income"], "city": ["city"]}, loss=of_people,
                          save="frame", **PLAIN)
-        numbers = torch.tensor(frame[["age", "income"]].to_numpy(), dtype=torch.float32).double()
+        numbers = torch.tensor(frame[["age", "income"]].to_numpy())
         codes = torch.tensor(frame["city"].map({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy())[:, None]
 
         def make(seed):
