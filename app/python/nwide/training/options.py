@@ -76,6 +76,30 @@ def runs_of(given):
     return runs
 
 
+def names_of(runs):
+    """Of each run's chosen values the words that stand for them: different ones for different values, with numbers if need be."""
+    words = [{} for _ in runs]
+    for name in runs[0][1]:
+        values = []
+        for _, chosen in runs:
+            if not any(_same(chosen[name], known) for known in values):
+                values.append(chosen[name])
+        said = [_word(value) for value in values]
+        said = [word if said.count(word) == 1 else f"{word} {said[:i].count(word)}" for i, word in enumerate(said)]
+        for of, (_, chosen) in zip(words, runs):
+            of[name] = next(word for word, known in zip(said, values) if _same(chosen[name], known))
+    return words
+
+
+def _same(a, b):
+    return a is b or (isinstance(a, (int, float, str)) and type(a) is type(b) and a == b)
+
+
+def _word(value):
+    """A number or a word; a function's name."""
+    return plain(value) if isinstance(plain(value), (int, float, str)) else getattr(value, "__name__", str(value))
+
+
 def _with(options, name, value):
     if not name.startswith("net."):
         return {**options, name: value}

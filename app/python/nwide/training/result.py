@@ -18,7 +18,7 @@ from .functions import Flat, in_dtype, results_of
 from .network import Source, takes_batch
 from .planned import planned_beside
 from .rows import Meaning, Reader, Table
-from .scores import MeanLoss, greedy, log_probabilities, scores_of, weighted_mean
+from .scores import MeanLoss, column_of, greedy, log_probabilities, scores_of, weighted_mean
 from .steering import Steering
 
 
@@ -34,6 +34,11 @@ class Part:
     def chosen(self):
         """Options that change the program, by name: batch, optimizer, the factory's arguments."""
         return self.kept.get("chosen", {})
+
+    @property
+    def said_loss(self):
+        """The loss that its models learn by, in words."""
+        return str(self.chosen.get("loss", self.kept.get("loss", self.report["loss"])))
 
     def measure(self):
         """Computes the metrics given as functions of (output, target) for each model on the validation rows."""
@@ -249,24 +254,31 @@ class Run:
     def table(self):
         """A row per model: its hyperparameters, how it ended, and its metrics at its best evaluation (without validation
         rows at its last); metrics of test rows are named like `test.accuracy`. A pandas DataFrame, without pandas a list of dicts."""
-        varied = self._varied()
-        rows = []
-        for index, (part, number) in enumerate(self._places):
+        varied, rows = self._varied(), []
+        results = [self._results(part, number) for part, number in self._places]
+        metrics = {name for result in results for name in result}
+        for index, ((part, number), result) in enumerate(zip(self._places, results)):
             model = part.report["models"][number]
-            row = {"model": index, **part.chosen, **{key: model["hyperparameters"].get(key) for key in varied}}
+            row = {"model": index, **{column_of(key, metrics): value for key, value in part.chosen.items()}}
+            row.update({key: model["hyperparameters"].get(key) for key in varied})
             seeds = model["seeds"]
             alike = len(set(seeds.values())) == 1
             row.update({"seed": seeds["init"]} if alike else {f"seed.{kind}": seed for kind, seed in seeds.items()})
             if model["fold"] is not None:
                 row["fold"] = model["fold"]
-            row.update(status=model["status"], step=model["at_step"], best_step=(model["best"] or {}).get("step"))
-            values, monitored = model["best"] or model["last"], part.report["monitor"]["name"]
-            names = [name for name in values if name not in (monitored, "step", "train_loss")]
-            row.update({name: values[name] for name in (monitored, *names, "train_loss") if name in values})
-            row.update({f"test.{name}": value for name, value in model["test"].items()})
-            row.update({name: values[number] for name, values in part.measured().items()})
+            row.update(status=model["status"], step=model["at_step"], best_step=(model["best"] or {}).get("step"), **result)
             rows.append(row)
         return _frame(rows)
+
+    @staticmethod
+    def _results(part, number):
+        """A model's metrics by name, in the order of a table's columns."""
+        model, monitored = part.report["models"][number], part.report["monitor"]["name"]
+        values = model["best"] or model["last"]
+        names = [name for name in values if name not in (monitored, "step", "train_loss")]
+        return {**{name: values[name] for name in (monitored, *names, "train_loss") if name in values},
+                **{f"test.{name}": value for name, value in model["test"].items()},
+                **{name: values[number] for name, values in part.measured().items()}}
 
     def by(self, *keys: str):
         """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
@@ -328,6 +340,12 @@ class Run:
     def best(self, k: int = 1) -> Selection:
         """The k models with the best value of the monitored metric, best first."""
         found = []
+        losses = {(part.report["loss"], part.kept.get("loss"), part.chosen.get("loss")): part.said_loss for part in self.parts}
+        if len(losses) > 1 and self.parts[0].report["monitor"]["name"] == "loss":
+            name = "r2" if self.parts[0].report["data"]["classes"] is None else "accuracy"
+            functions = any("loss" in part.kept for part in self.parts)  # beside which the command has no metrics
+            fail("best", "monitor", f"loss, of {', '.join(losses.values())}", "values that can be compared",
+                 "run.models by a column of run.table" if functions else f"metrics=['{name}'], monitor='{name}'")
         for index, (part, number) in enumerate(self._places):
             model, monitor = part.report["models"][number], part.report["monitor"]
             value = (model["best"] or {}).get(monitor["name"])
@@ -349,7 +367,7 @@ class Run:
         may be chosen several times and counts so."""
         if type(k) is not int or k < 1:
             fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
-        losses = {(part.report["loss"], id(part.loss)): part.kept.get("loss", part.report["loss"]) for part in self.parts}
+        losses = {(part.report["loss"], id(part.loss)): part.said_loss for part in self.parts}
         if len(losses) > 1:
             fail("ensemble", "loss", f"{', '.join(losses.values())} in {len(self.parts)} runs", "one loss that all models learn by",
                  "run.best(8)")

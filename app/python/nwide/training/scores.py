@@ -98,14 +98,19 @@ def greedy(loss, answers, k, logs=False):
     return picks[:best[1]]
 
 
+def column_of(key, metrics):
+    """The column for what was chosen, such as a loss, where metrics have columns by their names."""
+    return f"chosen.{key}" if key in metrics else key
+
+
 def scores_of(configs, keys, words):
     """A row per configuration: its keys, how many models, and of each metric mean, deviation and interval."""
-    rows = []
+    rows, metrics = [], {metric for config in configs for metric in config["metrics"]}
     for config in configs:
         row = {}
         for key in keys:
             value = config["hyperparameters"][key]
-            row[key] = words[key][int(value)] if key in words else value
+            row[column_of(key, metrics)] = words[key][int(value)] if key in words else value
         row["n"] = config["n"]
         for metric, parts in config["metrics"].items():
             for where, spread in parts.items():

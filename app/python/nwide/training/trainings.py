@@ -15,7 +15,7 @@ from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
 from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_batch, with_loss
-from .options import check_names, command_line, plan, runs_of, says_how_many
+from .options import check_names, command_line, names_of, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
 from .rows import FOLD, Reader, share_or_rows
@@ -71,7 +71,7 @@ class Trainings:
         self.rows = None  # read once, on first use
 
     def run(self, runs):
-        many = len(runs) > 1
+        many, names = len(runs) > 1, names_of(runs)
         places = [os.path.join(self.folder, str(i)) if many else self.folder for i in range(len(runs))]
         for place in {self.folder, *places} if self.folder else ():
             there = any(os.path.exists(os.path.join(place, f)) for f in ("run.safetensors", "report.json"))
@@ -81,11 +81,12 @@ class Trainings:
                 fail(place, "save", "a folder with a run in it", "a new one",
                      "another save=, nw.open_run on it, or overwrite=True")
         if many:
-            values = {name: dict.fromkeys(str(chosen[name]) for _, chosen in runs) for name in runs[0][1]}
+            values = {name: dict.fromkeys(str(said[name]) for said in names) for name in names[0]}
             self.tell(f"{len(runs)} wide runs, one after the other: "
                       + " × ".join(f"{name} {', '.join(of)}" for name, of in values.items()))
         files = self._folder_for_files()
-        parts, trainings = [], [Training(self, *run, place, files, i) for i, (run, place) in enumerate(zip(runs, places))]
+        parts, trainings = [], [Training(self, options, said, place, files, i)
+                            for i, ((options, _), said, place) in enumerate(zip(runs, names, places))]
         try:
             planned = [training.prepare() for training in trainings]
             if many and self.folder:
@@ -134,11 +135,12 @@ class Training:
     """One wide run."""
 
     def __init__(self, all_runs, options, chosen, place, files, number):
+        """`chosen`: words for the options of this run that other runs have other values of."""
         self.all, self.options, self.chosen = all_runs, dict(options), chosen
         self.place, self.files, self.number = place, files, number
         self.net = options.get("net") or {}
         self.steering, self.make_rows, self.planned = None, None, None
-        self.kept = {"chosen": {k: plain(v) if isinstance(plain(v), (int, float, str)) else _name(v) for k, v in chosen.items()},
+        self.kept = {"chosen": chosen,
                      "files": files, "class": self.all.name, "net": {k: plain(v) for k, v in self.net.items()},
                      "db": os.path.abspath(options["db"]) if options.get("db") else None}
 

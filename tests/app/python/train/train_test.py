@@ -371,6 +371,41 @@ class Numbers(Runs):
         self.assertLess((again.best(3).predict(x) - run.best(3).predict(x)).abs().max().item(), 1e-12)
         self.assertEqual(again.models[2].a.out_features, 7)
 
+    def test_several_losses(self):
+        """Each in rows of its own, though all their values are a metric `loss`."""
+        x, _ = rows()
+        xv, _ = rows(31, seed=4)
+        y, yv = x[:, :3] ** 2, xv[:, :3] ** 2
+
+        def times(k):
+            def loss(output, target):
+                return k * F.mse_loss(output, target)
+            return loss
+
+        def huber(output, target):
+            return F.huber_loss(output, target, delta=0.3)
+
+        for given, said, of in ((["mse", "l1", "huber:delta=0.3"], ["mse", "l1", "huber:delta=0.3"], [F.mse_loss, F.l1_loss, huber]),
+                                ([times(1), times(10), "mse"], ["loss 0", "loss 1", "mse"], [times(1), times(10), F.mse_loss])):
+            run = self.train(Net, data=(x, y), validation=(xv, yv), loss=given, lr=[0.01, 0.1], seeds=2, epochs=1, dtype="f64", overwrite=True)
+            self.assertEqual(list(run.table["chosen.loss"]), [word for word in said for _ in range(4)])
+            with torch.no_grad():
+                values = [of[i // 4](model(xv), yv).item() for i, model in enumerate(run.models)]
+            for value, told in zip(values, run.table["loss"]):
+                self.assertAlmostEqual(value, told, delta=1e-9)
+            by = run.by("loss").set_index("chosen.loss")
+            self.assertEqual(sorted(by.index), sorted(said))
+            for i, word in enumerate(said):
+                self.assertEqual(by["n"][word], 4)
+                self.assertAlmostEqual(by["loss"][word], sum(values[4 * i:4 * i + 4]) / 4, delta=1e-9)
+            advice = "metrics=['r2'], monitor='r2'" if "l1" in said else "run.models by a column of run.table"
+            again = nw.open_run(self.path("run"), Net)
+            for one in (run, again):
+                self.refused(f"[best] monitor: got loss, of {', '.join(said)}, expected values that can be compared; try {advice}", one.best)
+            self.assertEqual(again.table.to_dict(), run.table.to_dict())
+        run = self.train(Net, data=(x, y), validation=(xv, yv), loss=["mse", "l1"], lr=0.1, seeds=2, metrics=["r2"], monitor="r2", save="r2")
+        self.assertEqual(run.best(1).indices, [int(run.table["r2"].argmax())])
+
     def test_lists_of_modules_and_one_for_all(self):
         x, y = rows()
         models = [start(seed) for seed in (11, 4, 7)]
