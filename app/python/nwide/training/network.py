@@ -164,8 +164,9 @@ def _refuse_assigned_buffers(model, arguments, named, train):
 
 def _arguments(model, sample):
     """The arguments of forward, by position as far as the sample has its order, then by name."""
-    positions = list(inspect.signature(model.forward).parameters)
-    first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), len(sample))
+    parameters = inspect.signature(model.forward).parameters.values()
+    positions = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), min(len(sample), len(positions)))
     return tuple(sample.values())[:first], dict(list(sample.items())[first:])
 
 

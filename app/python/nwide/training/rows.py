@@ -114,7 +114,7 @@ def side_by_side(columns):
 def forward_names(model):
     """Forward's arguments, and which of them must be given."""
     parameters = inspect.signature(model.forward).parameters.values()
-    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     return [p.name for p in plain], [p.name for p in plain if p.default is p.empty]
 
 

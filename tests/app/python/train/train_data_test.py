@@ -50,6 +50,17 @@ class Says(nn.Module):
         return self.a(x)
 
 
+class Named(nn.Module):
+    """Arguments that are taken by name alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+
+    def forward(self, x, *, shift=None, scale):
+        return self.a(x) * scale[:, None]
+
+
 class Chooses(nn.Module):
     """Arguments that are left out in the middle; computes its own loss."""
 
@@ -195,6 +206,25 @@ class Data(Checked):
                 self.assertAlmostEqual(F.cross_entropy(model.double()(x), y).item(), loss, delta=1e-9)
 
 
+    def test_arguments_by_name_alone(self):
+        x, y = rows()
+        scale = torch.rand(53, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Named()
+
+        def loss(output, target):
+            return F.cross_entropy(output, target)
+
+        for how in ("cross_entropy", loss):
+            run = self.train(Named, data={"scale": scale, "y": y, "x": x}, loss=how, target="y", overwrite=True, **PLAIN)
+            self.check(run, lambda seed: ByName(make(seed)), (x, scale), y)
+            with torch.no_grad():
+                answers = torch.stack([model.double()(x, scale=scale) for model in run.models])
+            said = run.parts[0].predict({"scale": scale, "x": x}, apply="none")
+            self.assertLess((said - answers).abs().max().item(), 1e-9)
+
     def test_arguments_left_out(self):
         x, y = rows()
         scale = torch.rand(53, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -205,6 +235,15 @@ class Data(Checked):
             return Chooses()
 
         self.check(run, lambda seed: Twin(make(seed)), (x, scale), y, lambda loss, labels: loss(labels))
+
+
+class ByName(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, scale):
+        return self.model(x, scale=scale)
 
 
 class Twin(nn.Module):
