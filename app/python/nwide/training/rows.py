@@ -11,6 +11,7 @@ from ..errors import fail
 from .epochs import read_loader
 
 TARGET, WEIGHT, GROUP, FOLD = "target", "sample_weight", "group", "fold"
+SIGNED = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}  # few operators have the others
 
 
 @dataclasses.dataclass
@@ -103,6 +104,10 @@ def tensor_of(name, value):
         fail("data", name, f"{found.dtype} of layout {found.layout}", "real numbers with values", "a plain tensor")
     if found.dim() == 0:
         fail("data", name, "one number", "one a row", "a tensor [S, ...]")
+    if found.dtype in SIGNED:
+        found = found.to(SIGNED[found.dtype])
+        if (found < 0).any():
+            fail("data", name, "numbers of 2^63 or more", "those that int64 has", "float64")
     return found
 
 

@@ -225,6 +225,28 @@ class Data(Checked):
             said = run.parts[0].predict({"scale": scale, "x": x}, apply="none")
             self.assertLess((said - answers).abs().max().item(), 1e-9)
 
+    def test_unsigned_numbers(self):
+        x, y = rows()
+        codes = torch.arange(53) % 3
+        for of in (numpy.uint16, numpy.uint32, numpy.uint64):
+            class Codes(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.embed, self.linear = nn.Embedding(3, 2), nn.Linear(7, 3)
+
+                def forward(self, x, code):
+                    return self.linear(torch.cat([x, self.embed(code)], 1))
+
+            def make(seed, of=Codes):
+                torch.manual_seed(seed)
+                return of()
+
+            run = self.train(Codes, data=(x, codes.numpy().astype(of), y.numpy().astype(of)), overwrite=True, **PLAIN)
+            self.check(run, make, (x, codes), y)
+        big = numpy.full(53, 2**63, dtype=numpy.uint64)
+        self.refused("[data] x: got numbers of 2^63 or more, expected those that int64 has; try float64",
+                     lambda: self.train(Net, data=(big, y), save="big", **PLAIN))
+
     def test_arguments_left_out(self):
         x, y = rows()
         scale = torch.rand(53, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
