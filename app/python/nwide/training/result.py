@@ -332,7 +332,7 @@ class Run:
                 lists = {name: values for name, values in look.items() if isinstance(values, list)}
                 once = {name: value for name, value in look.items() if not isinstance(value, list)}
                 for number in range(part.report["n"]):
-                    if lists["train_loss"][number] is not None:
+                    if any(values[number] is not None for values in lists.values()):
                         rows.append({"model": first + number, **once, **{name: v[number] for name, v in lists.items()}})
             first += part.report["n"]
         return _frame(rows)

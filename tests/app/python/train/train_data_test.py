@@ -247,6 +247,17 @@ class Data(Checked):
         self.refused("[data] x: got numbers of 2^63 or more, expected those that int64 has; try float64",
                      lambda: self.train(Net, data=(big, y), save="big", **PLAIN))
 
+    def test_evaluations_without_steps(self):
+        """A model whose batch has no weight makes no step before the evaluation after it."""
+        x, y = rows(64)
+        weight = torch.ones(64)
+        weight[:32] = 0
+        run = self.train(Net, data=(x, y), sample_weight=weight, validation={"x": x, "y": y, "sample_weight": torch.ones(64)},
+                         eval_every=1, order="sequential", batch=32, epochs=1, lr=0.01, seeds=2)
+        self.assertEqual(run.report["history"][0]["train_loss"], [None, None])
+        self.assertEqual(run.curves[["model", "step"]].to_numpy().tolist(), [[0, 1], [1, 1], [0, 2], [1, 2]])
+        self.assertEqual(run.curves["loss"].tolist(), [loss for look in run.report["history"] for loss in look["loss"]])
+
     def test_arguments_left_out(self):
         x, y = rows()
         scale = torch.rand(53, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
