@@ -11,6 +11,7 @@ import warnings
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from ..architecture import aliases_of, check_like, refuse_recomputed, slots_of
 from ..errors import Error, fail, one_line
@@ -174,6 +175,23 @@ def call(model, sample):
     """Forward's result for these arguments by name."""
     arguments, named = _arguments(model, sample)
     return model(*arguments, **named)
+
+
+def takes_as_well(model, sample, own):
+    """Names of arguments that forward takes as in `own` instead of `sample`, one after the other, with results of the same dtypes."""
+    def kinds(arguments):
+        with untouched_randomness(0), torch.no_grad(), quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [getattr(leaf, "dtype", None) for leaf in tree_leaves(call(copy.deepcopy(model), arguments))]
+
+    taken = []
+    with contextlib.suppress(Exception):  # export tells what is wrong with `sample`
+        wanted = kinds(sample)
+        for name in own:
+            with contextlib.suppress(Exception):  # of operators that refuse two dtypes
+                if kinds({**sample, name: own[name]}) == wanted:
+                    taken.append(name)
+    return taken
 
 
 def export(model, sample, path, train):

@@ -100,7 +100,7 @@ class Part:
                 if f"normalize.mean.{name}" in state:  # one for all models, or one for each
                     mean, std = (state[f"normalize.{kind}.{name}"] for kind in ("mean", "std"))
                     inputs[name] = (inputs[name].double() - mean[number % len(mean)]) / std[number % len(std)]
-            inputs = {name: reader.seen(values) for name, values in inputs.items()}
+            inputs = {name: reader.seen(values, name) for name, values in inputs.items()}
             made.append(results_of(self.module(number).cpu(), inputs, self.kept["whole"]))
         return made
 

@@ -22,7 +22,8 @@ class Meaning:
     features: dict = dataclasses.field(default_factory=dict)  # of a DataFrame: each argument's columns
     target: list = dataclasses.field(default_factory=list)
     codes: dict = dataclasses.field(default_factory=dict)  # by column: its categories; a category's code is its index
-    dtype: str = "float32"  # in which the network sees real numbers
+    dtype: str = "float32"  # in which the network sees real numbers: that of its first trained parameter
+    own: list = dataclasses.field(default_factory=list)  # forward's arguments that it sees in the data's own dtype
 
 
 class Table:
@@ -129,8 +130,8 @@ class Reader:
     def __init__(self, model, options, meaning=None, tell=print):
         self.names, self.needed = forward_names(model) if model is not None else (list(meaning.arguments), [])
         self.options, self.known, self.tell = options, meaning, tell
-        parameter = next(iter(model.parameters()), None) if model is not None else None
-        dtype = parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
+        real = [p for p in model.parameters() if p.is_floating_point()] if model is not None else []
+        dtype = next((p.dtype for p in [*(p for p in real if p.requires_grad), *real]), torch.float32)
         self.meaning = meaning or Meaning({}, dtype=str(dtype).partition(".")[2])
 
     def read(self, data):
@@ -406,11 +407,11 @@ class Reader:
 
     def sample(self, table, rows):
         """Forward's arguments of the first rows, in the dtypes that the network sees."""
-        return {name: self.seen(value) for name, value in self.inputs(table, rows).items()}
+        return {name: self.seen(value, name) for name, value in self.inputs(table, rows).items()}
 
-    def seen(self, value):
-        """Converts real numbers, and images of bytes, to the dtype of the module's parameters."""
-        real = value.is_floating_point() or value.dtype == torch.uint8
+    def seen(self, value, name=None):
+        """Converts real numbers, and images of bytes, to the dtype in which the network sees them. `name`: forward's argument."""
+        real = (value.is_floating_point() and name not in self.meaning.own) or value.dtype == torch.uint8
         return value.to(getattr(torch, self.meaning.dtype)) if real else value
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 
+import torch
 from torch.utils.data import DataLoader
 
 from ..errors import fail
@@ -14,7 +15,7 @@ from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
-from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_batch, with_loss
+from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_as_well, takes_batch, with_loss
 from .options import check_names, command_line, names_of, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
@@ -297,10 +298,15 @@ class Training:
         """Writes the network's file, in training form if the module is in train mode, and one for evaluation if needed."""
         batch = self.options.get("batch", 32)
         batch = min(batch if type(batch) is int and batch > 0 else 32, table.rows())
+        reader.meaning.own = []
         sample, model, arguments = reader.sample(table, batch), first, []
         loss = self.options.get("loss")
         if loss is not None and not isinstance(loss, str):
             model, arguments = self._loss(loss, first, reader, table, sample, batch)
+        doubles = {name: values for name, values in reader.inputs(table, batch).items() if values.dtype == torch.float64}
+        if reader.meaning.dtype != "float64":
+            reader.meaning.own = takes_as_well(model, sample, doubles)
+            sample.update({name: doubles[name] for name in reader.meaning.own})
         stem = self.all.name if self.all.name.isidentifier() else "network"
         stem += f"-{self.number}" if self.chosen else ""
         path = self._file(f"{stem}.pt2")

@@ -61,6 +61,29 @@ class Named(nn.Module):
         return self.a(x) * scale[:, None]
 
 
+class Frozen(nn.Module):
+    """A frozen part of another dtype in front of what is trained."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.body, self.dtype = nn.Linear(5, 6).to(dtype).requires_grad_(False), dtype
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x.to(self.dtype))).float())
+
+
+class Times(nn.Module):
+    """Takes float64 itself, beside what is float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(6, 1)
+
+    def forward(self, x, t):
+        return self.a(torch.cat([x, (t - 1.7e9).float()], 1))
+
+
 class Chooses(nn.Module):
     """Arguments that are left out in the middle; computes its own loss."""
 
@@ -224,6 +247,54 @@ class Data(Checked):
                 answers = torch.stack([model.double()(x, scale=scale) for model in run.models])
             said = run.parts[0].predict({"scale": scale, "x": x}, apply="none")
             self.assertLess((said - answers).abs().max().item(), 1e-9)
+
+    def check_plainly(self, run, make, inputs, target, loss):
+        """Losses of the last epoch, and predictions, against a loop in the dtypes that the modules have."""
+        for i, row in run.table.iterrows():
+            model = make(row["seed"])
+            step = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=row["lr"])
+            for _ in range(3):
+                losses = []
+                for begin in range(0, len(target), 16):
+                    step.zero_grad()
+                    value = loss(model(*(x[begin:begin + 16] for x in inputs)), target[begin:begin + 16])
+                    value.backward()
+                    step.step()
+                    losses.append(value.item())
+            self.assertAlmostEqual(row["train_loss"], sum(losses) / len(losses), delta=2e-5)
+            with torch.no_grad():
+                of_one_dtype = len({p.dtype for p in model.parameters()}) == 1  # the command predicts with no others
+                told = run.parts[0].predict(inputs, apply="none")[i] if of_one_dtype else run.models[i](*inputs)
+                self.assertLess((told - model(*inputs)).abs().max().item(), 1e-4)
+
+    def test_frozen_parts_of_another_dtype(self):
+        x, y = rows()
+        for dtype in (torch.float16, torch.float64):
+            def make(seed, dtype=dtype):
+                torch.manual_seed(seed)
+                return Frozen(dtype)
+
+            run = self.train(lambda dtype=dtype: Frozen(dtype), data=(x.float(), y), loss="cross_entropy", optimizer="sgd", lr=[0.1, 0.3],
+                             order="sequential", batch=16, epochs=3, check=0, overwrite=True)
+            self.check_plainly(run, make, (x.float(),), y, F.cross_entropy)
+
+    def test_forward_that_takes_float64(self):
+        """Of NumPy's float64 the network sees float32 where its operators want that, and float64 where forward does."""
+        x, _ = rows()
+        t = 1.7e9 + 4 * torch.rand(53, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        y = (x[:, :1] + t - 1.7e9).float()
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Times()
+
+        def loss(output, target):
+            return F.mse_loss(output, target)
+
+        for how in ("mse", loss):
+            run = self.train(Times, data=(x.numpy(), t.numpy(), y), loss=how, optimizer="sgd", lr=[0.03, 0.1], order="sequential", batch=16,
+                             epochs=3, overwrite=True)
+            self.check_plainly(run, make, (x.float(), t), y, F.mse_loss)
 
     def test_unsigned_numbers(self):
         x, y = rows()
