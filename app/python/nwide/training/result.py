@@ -128,10 +128,11 @@ class Part:
                  "a run without keep=")
         seed = self.report["models"][number]["seeds"]["init"]
         model = copy.deepcopy(self.source(self.kept.get("net", {})).module(number, seed))
-        if self.report["dtype"] == "f64":
-            model.double()
+        tensors, own = tensor_files.load(path), model.state_dict()
+        if any(name in own and tensor.dtype != own[name].dtype for name, tensor in tensors.items()):
+            _convert(model, tensors)
         try:
-            model.load_state_dict(tensor_files.load(path))
+            model.load_state_dict(tensors)
         except RuntimeError as error:
             fail("train", f"model {number}", str(error).strip().split("\n\t")[-1].rstrip(". "),
                  "a class whose state_dict is the run's", "the class that was trained")
@@ -152,6 +153,14 @@ class Part:
             words += [f"--apply={apply}"] if apply else []
             program.run(["predict", self.folder, f"--data={rows}", f"--out={out}", f"--reduce={reduce}", "--quiet", *words])
             return tensor_files.load(out)["prediction"]
+
+
+def _convert(model, tensors):
+    """Makes a module float64, but for parameters and buffers that a checkpoint has in another dtype."""
+    model.double()
+    for name, tensor in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        if name in tensors:
+            tensor.data = tensor.data.to(tensors[name].dtype)
 
 
 class Models(collections.abc.Sequence):

@@ -228,6 +228,25 @@ class Numbers(Runs):
                  {"weights": whole, "seeds": 2})):
             self.refused(words, lambda: self.train(Net, lr=0.01, save="no", **{"seeds": 2, **options, **more}))
 
+    def test_float64_beside_float32(self):
+        """A model of several dtypes comes back in them."""
+        class Both(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(5, 3).double(), nn.Linear(3, 3).requires_grad_(False)
+                self.register_buffer("scale", torch.full((3,), 1 / 3))
+
+            def forward(self, x):
+                return self.a(x) + (self.b(self.a(x).float()) * self.scale).double()
+
+        x, y = rows()
+        run = self.train(Both, data=(x, y), validation=(x, y), lr=[0.1, 0.01], epochs=2)
+        for i, model in enumerate(run.models):
+            kinds = {name: tensor.dtype for name, tensor in model.state_dict().items()}
+            self.assertEqual(kinds, {name: tensor.dtype for name, tensor in Both().state_dict().items()})
+            with torch.no_grad():
+                self.assertAlmostEqual(F.cross_entropy(model(x), y).item(), run.table["loss"][i], delta=1e-6)
+
     def test_what_takes_no_gradient_stays(self):
         def frozen():
             model = Net()
