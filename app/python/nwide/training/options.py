@@ -216,9 +216,10 @@ EXAMPLES = {"metrics": "['accuracy']", "augment": "['flip', 'crop:4']", "freeze"
 
 
 def in_words(text):
-    """Replaces option names in an error of the command by those of Python."""
+    """Replaces option names in an error of the command by those of Python. Leaves out what it advises besides and Python has not."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
     names.update({f"--{KEYS[name].replace('_', '-')}": name for name in (*OPTIONS_OF_THEIR_OWN, "epochs")})
+    names["--apply"] = "apply"  # of predict
 
     def name_of(flag):
         return "train" if flag in ("--set", "--grid", "-n") else names.get(flag, flag)
@@ -234,6 +235,7 @@ def in_words(text):
         return f"{names[flag]}={value if re.fullmatch(r'[-+.0-9e]+', value) else repr(value)}"
 
     said, _, tried = text.rpartition("; try ")
+    tried = re.sub(r",? or (--[a-z][a-z-]*)( [^\s,;]+)?$", lambda m: m[0] if m[1] in (*names, "--set", "--grid") else "", tried)
     tried = re.sub(r"(--[a-z][a-z-]*) (?!or\b|and\b)([^\s,;]+)", advice, tried)
     tried = re.sub(r"--(?!help)[a-z][a-z-]*", lambda m: name_of(m[0]) + ("=True" if name_of(m[0]) in FLAGS else "="), tried)
     said = re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda m: name_of(m[0]), said)

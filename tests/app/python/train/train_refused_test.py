@@ -96,6 +96,15 @@ class Arguments(Runs):
         self.refused("[train] models: got all 2 diverged, expected one to train; try a smaller lr= or clip=1",
                      lambda: self.train(nn.Linear(4, 3), data=far, loss="mse", optimizer="sgd", lr=1e30, n=2, epochs=2))
 
+    def test_advice_that_python_has_not(self):
+        x, y = rows()
+        run = self.train(Net, data=(x, y), seeds=2, epochs=1)
+        with self.assertRaisesRegex(nw.Error, r"column x: got \[3\] a row, expected \[5\] as forward's x; try another column$"):
+            run.parts[0].predict(x[:, :3])
+        run = self.train(nn.Sequential(nn.Linear(5, 1), nn.Flatten(0)), data=(x, x[:, 0]), loss="mse", n=2, lr=[0.1, 0.2], epochs=1, save="one")
+        self.refused("[apply] softmax: got one number a row, expected scores of classes; try sigmoid",
+                     lambda: run.parts[0].predict(x, apply="softmax"))
+
     def test_how_many(self):
         self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",
                 lr=0.1)
