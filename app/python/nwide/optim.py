@@ -136,6 +136,9 @@ class _Optimizer(torch.optim.Optimizer):
 
     def _values(self, group):
         """A group's hyperparameters by the kernel's names. A list that the user wrote into the group becomes PerModel."""
+        for key in _OTHER_STEPS:
+            if group.get(key):
+                fail("nw.optim", key, group[key], "a group without it", "torch.optim over wide.parameters()")
         values = {}
         for key in self._keys:
             parts = group[key] if key in self._split else (group[key],)

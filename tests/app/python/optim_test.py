@@ -180,6 +180,16 @@ class Optim(unittest.TestCase):
                     each.zero_grad()
                 self.same_weights(wide, models)
 
+    def test_switches_put_in_later(self):
+        """Those of torch's optimisers that change the step are refused, before any parameter is stepped."""
+        _, wide = twins()
+        optimizer, before = nw.optim.AdamW(wide), [p.detach().clone() for p in wide.parameters()]
+        nw.per_model(F.cross_entropy)(wide(batch(0)[0]), batch(0)[1]).sum().backward()
+        optimizer.param_groups[-1]["maximize"] = True
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] maximize: got True, expected a group without it; try torch.optim over"):
+            optimizer.step()
+        self.assertTrue(all(map(torch.equal, wide.parameters(), before)))
+
     def test_lists_put_in_place_of_a_number(self):
         """As at the beginning: one value for each model, in bounds."""
         lists, fixed = (nw.compile(models) for models in (twins()[0], twins()[0]))
