@@ -17,7 +17,7 @@ from .folder import keep, read_kept, read_report
 from .functions import Flat, in_dtype, results_of
 from .network import Source, takes_batch
 from .planned import planned_beside
-from .rows import Meaning, Reader, Table
+from .rows import Meaning, Reader, Table, side_by_side
 from .scores import MeanLoss, column_of, greedy, log_probabilities, scores_of, weighted_mean
 from .steering import Steering
 
@@ -521,12 +521,12 @@ def validation_rows(part, whole=False):
         import numpy
         rows = torch.as_tensor(numpy.load(os.path.join(part.folder, "split.npz"))["validation"])
         columns = {name: values[rows] for name, values in columns.items()}
-    target = kept["meaning"]["target"] if "loss_columns" in kept else part.report["data"]["columns"]["target"]
+    target = kept["meaning"]["target"] or part.report["data"]["columns"]["target"]
     if whole:
         return columns, columns
-    if len(target) != 1:
-        fail("ensemble", "target", f"{len(target)} columns", "one that losses are told from", "a loss by name")
-    return columns, columns[target[0]]
+    if not target:
+        fail("ensemble", "target", "none", "the column that losses are told from", "a loss by name")
+    return columns, columns[target[0]] if len(target) == 1 else side_by_side([columns[name] for name in target])
 
 
 def part_of(planned, report, source):

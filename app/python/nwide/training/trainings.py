@@ -155,6 +155,8 @@ class Training:
         reader, table, arguments = self._rows(first)
         arguments += self._epochs(reader, table)
         arguments = self._network(source, first, reader, table) + arguments
+        if metrics and not reader.meaning.target and self.options.get("loss", "").startswith("output."):
+            fail("train", "metrics", "functions and no target", "the column that they compare with", "data=(X, y), or target='y'")
         if metrics and "whole" in self.kept and self.options.get("keep") is not None:
             fail("train", "keep", "it with functions as metrics= of several results", "a checkpoint of each model", "leaving keep= out")
         if metrics and self.kept["validation"] is None:

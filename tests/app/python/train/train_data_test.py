@@ -443,6 +443,20 @@ class Functions(Checked):
             with torch.no_grad():
                 self.assertEqual((model.double()(xv).argmax(1) == yv).sum().item(), value)
 
+    def test_of_several_targets(self):
+        """Joined as the command joins them: real numbers side by side, whole ones beside them as float64."""
+        (x, count), (xv, cv) = rows(), rows(31, seed=4)
+        data, held = ({"x": x, "a": x[:, 0] ** 2, "b": x[:, 1].abs(), "count": c} for x, c in ((x, count), (xv, cv)))
+        seen = torch.stack([held["a"], held["b"], held["count"].double()], 1)
+        run = self.train(Net, data=data, validation=held, target=["a", "b", "count"], loss="mse", lr=[0.1, 0.01], seeds=2, epochs=2,
+                         metrics={"most": lambda output, target: (output - target).abs().max()}, dtype="f64")
+        with torch.no_grad():
+            answers = [model(xv) for model in run.models]
+        for answer, row in zip(answers, run.table.itertuples()):
+            self.assertAlmostEqual(row.most, (answer - seen).abs().max().item(), delta=1e-9)
+            self.assertAlmostEqual(row.loss, F.mse_loss(answer, seen).item(), delta=1e-9)
+        self.assertEqual(run.ensemble(1).indices, [min(range(4), key=lambda i: F.mse_loss(answers[i], seen).item())])
+
     def test_of_several_results(self):
         """Losses, metrics and ensembles get forward's whole result, as PyTorch's loop would give it to them."""
         (x, _), (xv, _) = rows(), rows(31, seed=4)

@@ -184,6 +184,10 @@ class Arguments(Runs):
                 "them of; try validation=0.2", seeds=2, metrics={"mcc": mcc})
         self.no("[train] metrics mcc: got str, expected a function of (output, target); try metrics={'mcc': f}", seeds=2,
                 metrics={"mcc": "f"}, validation=0.2)
+        x, y = rows()
+        self.no("[train] metrics: got functions and no target, expected the column that they compare with; try data=(X, y), or target='y'",
+                data={"x": x, "y": y}, seeds=2, metrics={"mcc": mcc}, validation=0.2,
+                loss=lambda output, batch: (output[:, 0] - batch["y"]).square().mean())
 
     def test_data(self):
         x, y = rows()
