@@ -57,10 +57,13 @@ class Part:
                      "a function of (output, target)", "run.best(8)")
             targets = rows
 
-        targets = in_dtype(targets, torch.float64)
+        own = torch.float64 if self.report["dtype"] == "f64" else getattr(torch, self.kept["meaning"]["dtype"])
 
         def loss(answer):
-            each = self.loss(answer, targets)
+            try:
+                each = self.loss(in_dtype(answer, torch.float64), in_dtype(targets, torch.float64))
+            except Exception:  # constants of the network's dtype in it, such as weights of classes
+                each = self.loss(in_dtype(answer, own), in_dtype(targets, own))
             if weights is not None and each.dim() == 0:
                 fail("ensemble", "loss", f"one number of {self.kept['loss']}, where rows have weights", "one a row", "run.best(8)")
             return weighted_mean(each, None if weights is None else weights.double())

@@ -330,7 +330,10 @@ class Numbers(Runs):
         def of_batch(output, batch):
             return (output - batch["y"]).abs().mean() * batch["x"].std()
 
-        names, functions = ("x", "y", "w"), {"cauchy": cauchy, "of_batch": of_batch}
+        def constant(output, target):
+            return ((output - target) @ torch.full((1, 1), 3.0)).square().mean()  # PyTorch multiplies no float64 with it
+
+        names, functions = ("x", "y", "w"), {"cauchy": cauchy, "of_batch": of_batch, "constant": constant}
         for loss, target, weights, score in (
                 ("huber:delta=0.1", number, False, lambda p, y: F.huber_loss(p, y, delta=0.1)),
                 ("mse", number, True, lambda p, y: weighted((p - y) ** 2)),
@@ -342,6 +345,7 @@ class Numbers(Runs):
                 ("bce_with_logits:pos_weight=9", big, False, lambda p, y: F.binary_cross_entropy_with_logits(
                     p.logit(), y, pos_weight=torch.tensor(9.0).double())),
                 ("cauchy", number, True, lambda p, y: weighted(cauchy(p, y))),
+                ("constant", number, False, lambda p, y: (3 * (p - y)).square().mean()),
                 ("of_batch", number, False, lambda p, y: (p - y).abs().mean())):
             with self.subTest(loss=loss):
                 data, held = (dict(zip(names[:2 + weights], row)) for row in ((x, target(x), w), (xv, target(xv), wv)))
