@@ -70,6 +70,12 @@ class Source:
         return made
 
 
+def on_cpu(model):
+    """The model, or a copy of it on the CPU where it has tensors on another device."""
+    tensors = (*model.parameters(), *model.buffers())
+    return model if all(t.device.type == "cpu" for t in tensors) else copy.deepcopy(model).cpu()
+
+
 def takes_batch(loss):
     """Whether a loss is a function of (output, batch), all columns by name, and not of (output, target)."""
     try:

@@ -88,7 +88,7 @@ def is_frame(value):
 
 
 def tensor_of(name, value):
-    """A tensor, a NumPy array or a list of numbers as a tensor."""
+    """A tensor of any device, a NumPy array or a list of numbers as a tensor of the CPU."""
     if is_frame(value):
         own = getattr(getattr(value, "dtype", None), "numpy_dtype", None)  # pandas' nullable numbers
         value = value.to_numpy(dtype=own, copy=True)
@@ -103,6 +103,7 @@ def tensor_of(name, value):
             fail("data", name, f"{kind}", "numbers", "a tensor, a NumPy array or a frame")
     if found.is_complex() or found.layout is not torch.strided or found.is_meta:
         fail("data", name, f"{found.dtype} of layout {found.layout}", "real numbers with values", "a plain tensor")
+    found = found.cpu()
     if found.dim() == 0:
         fail("data", name, "one number", "one a row", "a tensor [S, ...]")
     if found.dtype in SIGNED:

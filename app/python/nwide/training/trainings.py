@@ -15,7 +15,8 @@ from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
-from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, switches_by_itself, takes_as_well, takes_batch, with_loss
+from .network import (Source, Starts, asks_for_its_form, export, has_its_own_buffers, on_cpu, switches_by_itself, takes_as_well, takes_batch,
+                      with_loss)
 from .options import check_names, command_line, names_of, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
@@ -150,7 +151,7 @@ class Training:
         source = self._source()
         self.steering = self._steering()
         metrics, loss = self._own_metrics(), self.options.get("loss")
-        first = source.module(0, self._first_seed())
+        first = on_cpu(source.module(0, self._first_seed()))
         self._check_epochs()
         reader, table, arguments = self._rows(first)
         arguments += self._epochs(reader, table)

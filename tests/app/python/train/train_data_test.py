@@ -8,8 +8,10 @@ import package  # noqa: E402
 
 package.enter()
 
+import copy  # noqa: E402
 import math  # noqa: E402
 import unittest  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import numpy  # noqa: E402
 import pandas  # noqa: E402
@@ -82,6 +84,30 @@ class Times(nn.Module):
 
     def forward(self, x, t):
         return self.a(torch.cat([x, (t - 1.7e9).float()], 1))
+
+
+class Elsewhere(torch.Tensor):
+    """Stands for a tensor on a GPU: so are all made of it, but by `cpu`."""
+
+    def cpu(self):
+        with torch._C.DisableTorchFunctionSubclass():
+            return self.as_subclass(torch.Tensor)
+
+
+class Moves(nn.Module):
+    """With a buffer on another device than the CPU, which stands for a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+        self.register_buffer("ones", torch.ones(3, device="meta"))
+
+    def _apply(self, function, recurse=True):
+        self.ones = torch.ones(3)
+        return super()._apply(function, recurse)
+
+    def forward(self, x):
+        return self.a(x) * self.ones
 
 
 class Chooses(nn.Module):
@@ -295,6 +321,25 @@ class Data(Checked):
             run = self.train(Times, data=(x.numpy(), t.numpy(), y), loss=how, optimizer="sgd", lr=[0.03, 0.1], order="sequential", batch=16,
                              epochs=3, overwrite=True)
             self.check_plainly(run, make, (x.float(), t), y, F.mse_loss)
+
+    def test_tensors_of_another_device(self):
+        (x, y), real, seen = rows(), torch.export.export, []
+
+        def watched(model, arguments, named, **options):
+            seen.extend(map(type, (*arguments, *named.values())))
+            return real(model, arguments, named, **options)
+
+        def loss(output, target):
+            return F.cross_entropy(output, target)
+
+        with mock.patch("torch.export.export", watched):
+            run = self.train(Net, data=(x.as_subclass(Elsewhere), y.as_subclass(Elsewhere)), loss=loss, **PLAIN)
+        self.check(run, start, x, y)
+        self.assertEqual(set(seen), {torch.Tensor})
+        there = Moves()
+        run = self.train(there, data=(x, y), save="moves", **PLAIN)
+        self.check(run, lambda seed: copy.deepcopy(there).to("cpu"), x, y)
+        self.assertEqual(there.ones.device.type, "meta")
 
     def test_unsigned_numbers(self):
         x, y = rows()
