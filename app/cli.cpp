@@ -37,7 +37,7 @@ int say(const std::string& line, int exit_code) {
   std::string flat = clean_text(line);
   while (!flat.empty() && flat.back() == ' ') flat.pop_back();
   std::fflush(stdout);
-  fmt::print(stderr, "{}\n", flat);
+  write_stderr(flat + "\n");
   return exit_code;
 }
 

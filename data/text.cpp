@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 namespace wide {
 
@@ -100,5 +101,7 @@ std::string time_text(double nanoseconds) {
   const int digits = nanoseconds < 9.995 ? 2 : nanoseconds < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f} {}", nanoseconds, digits, kUnits[unit]);
 }
+
+void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 }  // namespace wide

@@ -31,4 +31,7 @@ std::string bytes_text(double bytes);
 /// "3.4 ms", three digits.
 std::string time_text(double nanoseconds);
 
+/// Writes to stderr and never fails: what a closed stderr or a full disk does not take is lost.
+void write_stderr(std::string_view text);
+
 }  // namespace wide

@@ -71,7 +71,7 @@ Cluster::~Cluster() {
   const bool stopped = !lost && cancelled();
   const auto end = Clock::now() + (stopped ? kHastyFarewell : kFarewell);
   while (!lost && !transport_->sent() && Clock::now() < end) pump();
-  if (lost && !last_words_.empty()) fmt::print(stderr, "{}\n", clean_text(last_words_));
+  if (lost && !last_words_.empty()) write_stderr(clean_text(last_words_) + "\n");
   std::fflush(nullptr);
   // mpirun, which stopped this rank, stops the others too, and kills ranks that do not end soon.
   if (stopped) return;

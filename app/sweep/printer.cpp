@@ -9,6 +9,7 @@
 #include "app/cli.h"
 #include "app/sweep/text.h"
 #include "data/reports/sweep/summary_rows.h"
+#include "data/text.h"
 #include "engine/machine/clock.h"
 
 namespace wide {
@@ -42,7 +43,7 @@ void SweepPrinter::show(const std::string& doing) {
   std::string text = fmt::format("[{}/{}] {} · {}{} left", begun_, session_.runner().cases().size(),
                                  line_, rate, duration_text(session_.left_s()));
   if (!terminal_) {
-    fmt::print(stderr, "{}\n", text);
+    write_stderr(text + "\n");
     return;
   }
   if (!doing.empty()) text += " · " + doing;
@@ -51,14 +52,12 @@ void SweepPrinter::show(const std::string& doing) {
   for (; bytes < text.size() && shown + 1 < columns(); ++shown) do
       ++bytes;
     while (bytes < text.size() && (text[bytes] & 0xC0) == 0x80);
-  fmt::print(stderr, "\r\x1b[K{}", text.substr(0, bytes));
-  std::fflush(stderr);
+  write_stderr("\r\x1b[K" + text.substr(0, bytes));
 }
 
 void SweepPrinter::clear() {
   if (quiet_ || !terminal_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  write_stderr("\r\x1b[K");
 }
 
 void SweepPrinter::on_begin(const SweepCase& p) {

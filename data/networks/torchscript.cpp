@@ -30,7 +30,7 @@ namespace {
 class PlainWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
-    fmt::print(stderr, "[TorchScript] warning: {}\n", printable(warning.msg(), 400));
+    write_stderr(fmt::format("[TorchScript] warning: {}\n", printable(warning.msg(), 400)));
   }
   static c10::WarningHandler* get() {
     static PlainWarnings handler;

@@ -112,6 +112,24 @@ class Cli(unittest.TestCase):
         os.close(writer)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
+    def test_progress_and_errors_that_stderr_does_not_take_are_dropped(self):
+        report = self.path("unseen.json")
+        sweep = ["sweep", "ci", "--targets", "linear", "-n", "2,3", "--budget", "0.01", "--no-store", "--json", report]
+        reader, pipe = os.pipe()
+        os.close(reader)
+        with open("/dev/full", "w") as full:
+            for how in ({"stderr": full}, {"stderr": pipe}, {"preexec_fn": lambda: os.close(2)}):
+                run = subprocess.run([BINARY, *sweep], stdout=subprocess.PIPE, timeout=300, **how)
+                self.assertEqual(run.returncode, 0, how)
+                with open(report, encoding="utf-8") as file:
+                    data = json.load(file)
+                self.assertEqual((data["sweep"]["state"], len(data["cases"])), ("complete", 2))
+                os.remove(report)
+            for how in ({"stderr": full}, {"preexec_fn": lambda: os.close(2)}):
+                run = subprocess.run([BINARY, "fuse", "nosuch.pt2"], stdout=subprocess.PIPE, timeout=300, **how)
+                self.assertEqual((run.returncode, run.stdout), (2, b""), how)
+        os.close(pipe)
+
     def test_names(self):
         self.refused(2, "lenet", "fuse", "lenett")
         self.refused(2, r"strategy of linear: got grouped, expected one of .*vmap",

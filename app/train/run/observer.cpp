@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kLookAgain{2};
 
 void print_progress(const TrainOptions& options, const std::string& text) {
   if (options.log == "-")
-    fmt::print(stderr, "{}", clean_text(text, true));
+    write_stderr(clean_text(text, true));
   else
     print_plain(text);
   std::fflush(stdout);  // a reader may follow it during training
