@@ -1,7 +1,22 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "app/cli.h"
 #include "engine/cuda/open.h"
 
+namespace {
+
+/// Keeps the numbers 0, 1 and 2 from files that are opened later, which would get what is printed.
+/// Writing to a closed stdout or stderr stays an error.
+void hold_standard_numbers() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(number, F_GETFD) == -1) open("/dev/null", O_RDONLY);  // gets the lowest free number
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  hold_standard_numbers();
   return wide::run_cli(argc, argv, [] {
     std::error_code error;
     wide::open_cuda(std::filesystem::read_symlink("/proc/self/exe", error).parent_path());

@@ -102,6 +102,15 @@ class Lock(Train):
         self.workbench("train", "--resume", self.path("run"), "--no-store", "--steps", str(step + 3))
         self.assertEqual(self.step(), step + 3)
 
+    def test_a_closed_stdout_prints_nothing_into_it(self):
+        run = subprocess.Popen([BINARY, *self.arguments, "--steps", "100000000", "--save-every", "1"],
+                               stderr=subprocess.DEVNULL, preexec_fn=lambda: os.close(1))
+        self.addCleanup(self.end, run)
+        self.wait_for("run/run.safetensors", run)
+        time.sleep(1)  # evaluations, which print progress
+        with open(self.path("run/run.lock"), encoding="utf-8") as text:
+            self.assertEqual(json.load(text)["pid"], run.pid)
+
     def test_ends_with_its_process(self):
         run = self.start("--save-every", "1")
         self.wait_for("run/run.safetensors", run)
