@@ -1,6 +1,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "app/cli.h"
 #include "engine/cuda/open.h"
 
@@ -17,6 +19,7 @@ void hold_standard_numbers() {
 
 int main(int argc, char** argv) {
   hold_standard_numbers();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` is an error, as on a full disk
   return wide::run_cli(argc, argv, [] {
     std::error_code error;
     wide::open_cuda(std::filesystem::read_symlink("/proc/self/exe", error).parent_path());

@@ -1,6 +1,7 @@
 """The command line: every error is one line on stderr with its documented exit code."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -129,6 +130,15 @@ class Cli(unittest.TestCase):
                 run = subprocess.run([BINARY, "fuse", "nosuch.pt2"], stdout=subprocess.PIPE, timeout=300, **how)
                 self.assertEqual((run.returncode, run.stdout), (2, b""), how)
         os.close(pipe)
+
+    def test_a_limit_on_the_size_of_files_is_an_error(self):
+        page = self.path("page.json")
+        run = subprocess.run([BINARY, "sweep", "ci", "--targets", "linear", "-n", "2", "--budget", "0.01", "--no-store",
+                              "--quiet", "--json", page], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+        self.assertEqual((run.returncode, run.stdout), (1, ""), run.stderr)
+        self.assertRegex(run.stderr, r"^\[.*page.json\] writing: got File too large, expected .*; try .*\n$")
+        self.assertFalse(os.path.exists(page))
 
     def test_names(self):
         self.refused(2, "lenet", "fuse", "lenett")
