@@ -117,7 +117,7 @@ class Run {
           .prepare(run_, model_bytes, all * static_cast<int64_t>(run_.everyone.size()));
     }
     catch_cancel();
-    RowLog log("", run_, state_.history);
+    RowLog log(together_->leads() ? run_.options.log : "", run_, together_->history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_, together_);
     recorder.save();  // from here on the run can be resumed
     const bool ended = Loop(run_, *trainer_, state_, recorder, &together_->group).run();
@@ -139,7 +139,8 @@ class Run {
     if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
     folder_.prepare(run_, model_bytes, trainer_->memory().state_bytes + model_bytes * run_.n());
     catch_cancel();
-    RowLog log(run_.options.log, run_, state_.history);
+    const bool logged = rank_group() && run_.options.log == "-";  // while the ranks trained
+    RowLog log(logged ? "" : run_.options.log, run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
     if (state_.step == 0 || merged_ || !folder_.has_split()) folder_.save_split(run_);
     if (state_.step == 0 || merged_) recorder.save();  // from here on the run can be resumed
@@ -488,7 +489,8 @@ class Run {
 
 int train(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved) {
   if (!rank_group()) return Run(options, sinks, saved)();
-  const Together together{*rank_group(), options};
+  const Together together{*rank_group(), options,
+                          saved ? saved->state.history : std::vector<Evaluated>()};
   TrainSinks of_all = sinks;
   of_all.started = utc_now();
   bool ended = true;

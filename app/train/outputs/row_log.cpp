@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/sandbox/group.h"
 #include "data/bytes/part_file.h"
 #include "data/escape.h"
 #include "data/reports/run/event_file.h"
@@ -35,7 +36,10 @@ LogKind log_kind(const std::string& path) {
 }
 
 RowLog::RowLog(const std::string& path, const Prepared& run, const std::vector<Evaluated>& history)
-    : path_(path), kind_(log_kind(path)), run_(run) {
+    : path_(path),
+      kind_(log_kind(path)),
+      run_(run),
+      models_(rank_group() ? run.everyone : run.configurations.models) {
   const auto rows_of = [&](size_t model) {
     std::string text;
     for (const Evaluated& row : history) text += text_of(row, model);
@@ -50,7 +54,7 @@ RowLog::RowLog(const std::string& path, const Prepared& run, const std::vector<E
     write_file(path_, text);
   } else if (kind_ == LogKind::events) {
     const double begun_s = history.empty() ? wall_s() : history[0].wall_s - history[0].seconds;
-    for (size_t m = 0; m < run_.configurations.models.size(); ++m) {
+    for (size_t m = 0; m < models_.size(); ++m) {
       places().folder(event_folder(path_, m));
       write_file(event_file(path_, m), event_head(m, begun_s) + rows_of(m));
     }
@@ -84,7 +88,7 @@ std::string RowLog::head() const {
 }
 
 std::string RowLog::event_head(size_t model, double wall_s) const {
-  const ModelSettings& settings = run_.configurations.models[model];
+  const ModelSettings& settings = models_[model];
   std::map<std::string, double> numbers = settings.hyper;
   numbers["seed"] = double(settings.seed);
   numbers["seed.init"] = double(settings.seed_init);

@@ -13,7 +13,8 @@ enum class LogKind { none, lines, csv, json_lines, events };
 /// TensorBoard's event files. Throws Error for another name.
 LogKind log_kind(const std::string& path);
 
-/// `--log`: a row for each model and evaluation, written while the run goes on.
+/// `--log`: a row for each model and evaluation, written while the run goes on. Over ranks the one
+/// that logs has the rows of all models.
 class RowLog {
  public:
   /// Rewrites the files with the rows of `history`, the evaluations before a resume: then the log
@@ -30,6 +31,7 @@ class RowLog {
   std::string path_;
   LogKind kind_;
   const Prepared& run_;
+  const std::vector<ModelSettings>& models_;
 };
 
 }  // namespace wide

@@ -110,15 +110,45 @@ void put(const std::vector<double>& values, size_t first, size_t n, std::vector<
   std::copy(values.begin(), values.end(), all->begin() + static_cast<std::ptrdiff_t>(first));
 }
 
-/// Joins models, evaluations and events of all parts; no tensors.
-TrainState merge_states(const std::vector<SavedPart>& parts) {
+SavedRun put_together(const std::vector<SavedPart>& parts) {
+  SavedRun whole = parts.front().run;
+  whole.options.part.clear();
+  whole.options.log.clear();
+  whole.plan.clear();  // the parts chose strategies and ranges for fewer models
+  std::vector<TrainState> states;
+  for (const SavedPart& p : parts) {
+    states.push_back(p.run.state);
+    whole.parts.push_back(p.folder);
+  }
+  whole.state = merge_states(states);
+  return whole;
+}
+
+}  // namespace
+
+std::string renumbered(const std::string& text, int64_t first) {
+  const std::string before = "model ";
+  std::string all;
+  size_t done = 0;
+  for (size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
+    at += before.size();
+    int64_t model = 0;
+    const char* digits = text.data() + at;
+    const auto [end, error] = std::from_chars(digits, text.data() + text.size(), model);
+    if (error != std::errc()) continue;
+    all += text.substr(done, at - done) + std::to_string(first + model);
+    done = at += static_cast<size_t>(end - digits);
+  }
+  return all + text.substr(done);
+}
+
+TrainState merge_states(const std::vector<TrainState>& parts) {
   TrainState whole;
   size_t n = 0;
-  for (const SavedPart& p : parts) n += p.run.state.models.size();
+  for (const TrainState& s : parts) n += s.models.size();
   std::map<int64_t, Evaluated> rows;
   size_t first = 0;
-  for (const SavedPart& p : parts) {
-    const TrainState& s = p.run.state;
+  for (const TrainState& s : parts) {
     whole.step = std::max(whole.step, s.step);
     whole.loss_steps = std::max(whole.loss_steps, s.loss_steps);
     whole.seconds = std::max(whole.seconds, s.seconds);  // parts may have run at the same time
@@ -152,34 +182,6 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
     return std::pair(a.step, place(a)) < std::pair(b.step, place(b));
   });
   return whole;
-}
-
-SavedRun put_together(const std::vector<SavedPart>& parts) {
-  SavedRun whole = parts.front().run;
-  whole.options.part.clear();
-  whole.options.log.clear();
-  whole.plan.clear();  // the parts chose strategies and ranges for fewer models
-  whole.state = merge_states(parts);
-  for (const SavedPart& p : parts) whole.parts.push_back(p.folder);
-  return whole;
-}
-
-}  // namespace
-
-std::string renumbered(const std::string& text, int64_t first) {
-  const std::string before = "model ";
-  std::string all;
-  size_t done = 0;
-  for (size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
-    at += before.size();
-    int64_t model = 0;
-    const char* digits = text.data() + at;
-    const auto [end, error] = std::from_chars(digits, text.data() + text.size(), model);
-    if (error != std::errc()) continue;
-    all += text.substr(done, at - done) + std::to_string(first + model);
-    done = at += static_cast<size_t>(end - digits);
-  }
-  return all + text.substr(done);
 }
 
 SavedRun merge_runs(const std::vector<std::string>& folders) {

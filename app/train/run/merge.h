@@ -15,6 +15,9 @@ SavedRun merge_slices(const std::vector<std::string>& folders);
 /// The state of the models of `part` alone, to be resumed as a run of its own with `options`.
 SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOptions& options);
 
+/// The models, evaluations and events of parts, in their order, as those of one run; no tensors.
+TrainState merge_states(const std::vector<TrainState>& parts);
+
 /// Renumbers the model in "model 2 stopped ...": a part's first model is number `first` of all.
 std::string renumbered(const std::string& text, int64_t first);
 

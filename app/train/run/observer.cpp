@@ -1,5 +1,6 @@
 #include "app/train/run/observer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -57,7 +58,21 @@ Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
                                             state.run, printable(Store::path(sinks.db))));
 }
 
-void Recorder::evaluated(const Evaluated& row) {
+/// An evaluation and the models' bests; over ranks those of all models, which all ranks send.
+TrainState Recorder::of_all_models(const Evaluated& row) const {
+  TrainState own;
+  own.history = {row};
+  own.models = state_.models;
+  if (!together_) return own;
+  std::vector<TrainState> of_ranks;
+  for (const Json& word : together_->group.all_gather(to_json(own)))
+    of_ranks.push_back(state_of(word));
+  return merge_states(of_ranks);
+}
+
+void Recorder::evaluated(const Evaluated& own) {
+  const TrainState all = of_all_models(own);
+  const Evaluated& row = all.history.front();
   log_.add(row);
   if (waits_) store_rows(state_);  // the other process decides by these rows
   if (quiet_) return;
@@ -72,15 +87,16 @@ void Recorder::evaluated(const Evaluated& row) {
     text += " · ETA " + time_text(double(run_.steps - row.step) / rate * 1e9);
   if (!losses.empty()) text += fmt::format(" · loss {:.4g}", losses[losses.size() / 2]);
   const ModelState* best = nullptr;
-  for (const ModelState& m : state_.models)
+  for (const ModelState& m : all.models)
     if (m.best &&
         (!best || (run_.monitor().more_is_better ? *m.best > *best->best : *m.best < *best->best)))
       best = &m;
   if (best)
     text += fmt::format(" · best {} {:.4g} (model {})", run_.monitor().name, *best->best,
-                        best - state_.models.data());
-  const auto running = static_cast<int64_t>(trainer_.running().size());
-  if (running < run_.n()) text += fmt::format(" · {} of {} run", running, run_.n());
+                        best - all.models.data());
+  const auto running = std::ranges::count_if(all.models, &ModelState::running);
+  if (running < std::ssize(all.models))
+    text += fmt::format(" · {} of {} run", running, all.models.size());
   print_progress(run_.options, text + "\n");
 }
 

@@ -18,7 +18,8 @@ class Recorder {
   Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
            RowLog& log, const TrainSinks& sinks, const Together* together = nullptr);
 
-  void evaluated(const Evaluated& row);
+  /// Over ranks, all of them come here after the same step. Rank 0 logs and prints all models.
+  void evaluated(const Evaluated& own);
   void happened(const Event& event);
   /// Between two steps; `evaluated`: right after an evaluation. Saves if enough time has passed.
   void stepped(bool evaluated);
@@ -30,6 +31,7 @@ class Recorder {
 
  private:
   bool is_due() const;
+  TrainState of_all_models(const Evaluated& row) const;
   std::vector<RunRequest> asked_in_store();
   void store_rows(const TrainState& of_all);
   void save_together();

@@ -26,7 +26,6 @@ TrainOptions Together::own_options() const {
   TrainOptions own = options;
   own.part = Part{group.rank() + 1, group.size()}.text();
   own.save = slices()[static_cast<size_t>(group.rank())];
-  own.log.clear();
   return own;
 }
 

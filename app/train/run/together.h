@@ -4,13 +4,15 @@
 
 #include "app/sandbox/group.h"
 #include "app/train/options.h"
+#include "app/train/run/state.h"
 
 // A run over MPI ranks, each of which trains some of the models (its slice).
 namespace wide {
 
 struct Together {
   RankGroup& group;
-  TrainOptions options;  // of the whole run
+  TrainOptions options;                 // of the whole run
+  std::vector<Evaluated> history = {};  // of all models, before a resume
 
   bool leads() const { return group.rank() == 0; }
   /// Folders in which ranks save their slices, by rank.

@@ -1,15 +1,18 @@
 """Trainings over ranks of Open MPI: the run of one process, to the bit under --exact, whoever is killed meanwhile."""
+import csv
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rank_training import RankTraining
-from ranks import WHY_NOT
+from ranks import BINARY, ENVIRONMENT, MPIRUN, WHY_NOT
 
 import digits
 
@@ -65,6 +68,54 @@ class MpiTrain(RankTraining):
         self.same("one", "three")
         self.workbench("train", "--resume", self.path("alone"), "--quiet", "--db", self.path("runs.db"))
         self.same("one", "alone")
+
+    def test_rows_of_all_models_are_logged_and_told_while_they_train(self):
+        run = ["-n", "5", "--lr", "1e-4,1e-3,1e-3,1e-2,0.1", "--validation", "0.2", "--batch", "25", "--check", "0"]
+
+        def rows(text):
+            head, *lines = csv.reader(text.splitlines())
+            self.assertEqual(head, ["step", "epoch", "seconds", "model", "train_loss", "loss"])
+            return [(int(step), int(model), float(train), float(loss)) for step, _, _, model, train, loss in lines]
+
+        def reported(folder):
+            return [(r["step"], m, r["train_loss"][m], r["loss"][m]) for r in self.document(folder)["history"] for m in range(5)]
+
+        def same(logged, expected):
+            self.assertEqual([r[:2] for r in logged], [r[:2] for r in expected])
+            for a, b in zip(logged, expected):
+                self.assertAlmostEqual(a[2], b[2], delta=1e-6)
+                self.assertAlmostEqual(a[3], b[3], delta=1e-6)
+
+        job = self.start(3, *self.command("endless", *run, "--steps", "100000000", "--eval-every", "5", "--quiet", "--log",
+                                          self.path("log.csv")))
+        end, log = time.monotonic() + 120, ""
+        while log.count("\n") < 16:
+            self.assertIsNone(job.poll())
+            self.assertLess(time.monotonic(), end, "no rows while it trains")
+            time.sleep(0.05)
+            if os.path.exists(self.path("log.csv")):
+                with open(self.path("log.csv"), encoding="utf-8") as file:
+                    log = file.read()
+        self.assertEqual([r[:2] for r in rows(log)[:15]], [(step, m) for step in (5, 10, 15) for m in range(5)])
+        job.kill()
+        job.wait()
+
+        text = self.run_ranks(3, *self.command("told", *run, "--steps", "20", "--eval-every", "5", "--log", self.path("log.csv")))
+        with open(self.path("log.csv"), encoding="utf-8") as file:
+            same(rows(file.read()), reported("told"))
+        told = re.findall(r"step (\d+)/20 .* loss (\S+) · best loss (\S+) \(model (\d)\)", text)
+        self.assertEqual([int(t[0]) for t in told], [5, 10, 15, 20])
+        for step, median, value, model in told:
+            best = min((r for r in reported("told") if r[0] <= int(step)), key=lambda r: r[3])
+            losses = sorted(r[2] for r in reported("told") if r[0] == int(step))
+            self.assertEqual((value, int(model), median), (f"{best[3]:.4g}", best[1], f"{losses[2]:.4g}"))
+
+        def printed(*arguments):
+            return subprocess.run([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", "3", BINARY, "train", *arguments,
+                                   "--log", "-", "--no-store"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                  env=ENVIRONMENT, timeout=300, check=True).stdout
+        same(rows(printed(*self.command("lines", *run, "--steps", "10", "--eval-every", "5"))), reported("lines"))
+        same(rows(printed("--resume", self.path("lines"), "--steps", "20")), reported("lines")[10:])
 
     def test_ctrl_c_is_one_line(self):
         """To mpirun, which asks the ranks to end and ends with 1; or to rank 0 alone."""
