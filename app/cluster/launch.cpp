@@ -1,13 +1,10 @@
 #include "app/cluster/launch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "data/machine/environment.h"
 #include "data/text.h"
 
 namespace wide {
@@ -26,12 +23,14 @@ Launch read() {
   Launch l;
   if (const char* relay = std::getenv(kRankVariable)) {
     char end = 0;
-    l.mpi = std::sscanf(relay, "%d,%d,%d,%d,%d%c", &l.rank, &l.size, &l.local, &l.place, &l.relay,
-                        &end) == 5;
+    int bound = 0;
+    l.mpi = std::sscanf(relay, "%d,%d,%d,%d,%d,%d%c", &l.rank, &l.size, &l.local, &l.place, &bound,
+                        &l.relay, &end) == 6;
+    l.bound = bound != 0;
     if (!l.mpi)
-      l.refusal =
-          fmt::format("[mpi] {}: got {}, expected RANK,SIZE,LOCAL,PLACE,SOCKET; try to unset it",
-                      kRankVariable, printable(relay));
+      l.refusal = fmt::format(
+          "[mpi] {}: got {}, expected RANK,SIZE,LOCAL,PLACE,BOUND,SOCKET; try to unset it",
+          kRankVariable, printable(relay));
     return l;
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
@@ -71,12 +70,6 @@ Launch read() {
 const Launch& launch() {
   static const Launch known = read();
   return known;
-}
-
-int threads_of_rank() {
-  const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const int cores = usable_cores();
-  return cores < all ? cores : std::max(1, cores / std::max(1, launch().local));
 }
 
 bool set_by_launcher(const char* variable) {

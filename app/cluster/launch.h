@@ -19,10 +19,6 @@ struct Launch {
 /// Reads the environment variables of the launcher (mpirun, srun) at the first call.
 const Launch& launch();
 
-/// How many threads this process computes with beside the others of its machine: one for each core
-/// that it is bound to, else for each of its equal share of all cores.
-int threads_of_rank();
-
 /// Whether an environment variable was set by the launcher. A child process must not inherit it:
 /// the child would take itself for a rank.
 bool set_by_launcher(const char* variable);

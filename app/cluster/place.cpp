@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "app/cluster/launch.h"
+#include "data/machine/environment.h"
 #include "data/machine/load.h"
 #include "data/text.h"
 
@@ -94,6 +99,19 @@ std::string take_gpu(const RankPlace& place, int count) {
         place.of, variable);
   return fmt::format("{} ranks of a machine share {}", place.of,
                      gpus == 1 ? "one GPU" : fmt::format("{} GPUs", gpus));
+}
+
+void unbind() {
+  if (launch().mpi && !launch().bound) bind_to(widest());
+}
+
+int threads_of_rank(RankGroup* group) {
+  if (!group) return usable_cores();
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  const nlohmann::ordered_json own = {{"host", host}, {"cores", bound_cores()}};
+  const auto sharing = std::ranges::count(group->all_gather(own), own);
+  return std::max(1, usable_cores() / static_cast<int>(sharing));
 }
 
 std::string gpu_of(const RankPlace& place, const char* visible, int count) {

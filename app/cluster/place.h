@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "app/sandbox/group.h"
+
 namespace wide {
 
 /// A rank's number among the measuring ranks on its machine.
@@ -19,6 +21,13 @@ std::vector<int> cores_of(const RankPlace& place, const std::vector<std::vector<
                           bool own_gpu);
 /// Pins this thread, and the threads and processes that it starts later, to these cores.
 void bind_to(const std::vector<int>& cores);
+/// Undoes the binding that mpirun chose unasked: this rank may then use all cores. Where the user
+/// or srun has bound it, that stays.
+void unbind();
+/// How many threads this rank computes with: its share of the cores that it may use, which ranks of
+/// the same machine share that may use the same ones. All ranks of `group` call it; nullptr: there
+/// is no other rank.
+int threads_of_rank(RankGroup* group);
 
 /// The GPU that a rank measures on, as CUDA_VISIBLE_DEVICES names it: one of those in `visible`,
 /// which is that variable where it is set, else of `count`.

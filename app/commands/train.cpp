@@ -94,6 +94,7 @@ class Train : public Command {
 
   int run() override {
     if (launch().size > 1) check_ranks();
+    unbind();
     std::optional<SavedRun> saved;
     if (!resume_.empty())
       saved = resumed();
@@ -118,8 +119,8 @@ class Train : public Command {
     check_apart(outputs(), files_read(options_), sinks.db);
     if (lock_ && !lock_->lack().empty()) sinks.lacks.push_back(lock_->lack());
     const auto work = [&] {
-      const bool alone = options_.threads > 0 || !launch().mpi;
-      const int threads = alone ? options_.threads : threads_of_rank();
+      const int share = launch().mpi ? threads_of_rank(rank_group()) : 0;
+      const int threads = options_.threads > 0 ? options_.threads : share;
       if (threads > 0) set_threads(threads);
       parse_device(options_.device);  // not before the fork, which a GPU's driver does not survive
       allow_tf32(false);

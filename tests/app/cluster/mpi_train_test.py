@@ -129,6 +129,19 @@ class MpiTrain(RankTraining):
             self.assertEqual([line for line in text.splitlines() if line.startswith("[w")], ["[workbench] cancelled"], text)
             self.assertEqual(job.returncode, 1 if victim == "mpirun" else 130, text)
 
+    def test_threads_are_a_rank_s_share_of_the_cores(self):
+        """By itself mpirun binds one or two ranks to one core each."""
+        cores = sorted(os.sched_getaffinity(0))
+        some = cores[:max(2, len(cores) - 1)]
+        together = ["taskset", "-c", ",".join(map(str, some))]
+        for name, ranks, before, binding, threads in (
+                ("alone", 1, [], [], len(cores)), ("two", 2, [], [], max(1, len(cores) // 2)), ("core", 1, [], ["--bind-to", "core"], 1),
+                ("together", 2, together, ["--bind-to", "none"], max(1, len(some) // 2))):
+            subprocess.run([*before, MPIRUN, "--oversubscribe", *binding, "-n", str(ranks), BINARY, "train",
+                            *self.command(name, "-n", "2", "--steps", "2", "--no-store", "--quiet")], env=ENVIRONMENT, timeout=120,
+                           check=True)
+            self.assertEqual(self.document(name)["environment"]["threads"], threads, name)
+
     def test_all_models_of_a_rank_end_before_the_others(self):
         """By diverging between two evaluations, on the first and on the last rank; and all of all ranks."""
         for name, rates in (("some", "1e30,1e30,0.01,0.02,1e30"), ("all", "1e30,1e30,1e30,1e30")):

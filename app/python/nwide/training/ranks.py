@@ -22,6 +22,9 @@ HEADER = struct.Struct("<iq")  # of a program's message: a rank, -1: end all of 
 NUMBER = struct.Struct("<i")  # precedes messages between ranks: the number of the training they are for; 0: for Python
 ALIVE_S, LOST_S, PAUSE_S, IDLE_S, FIRST_SAYS_S = 5, 40, 0.002, 0.01, 3
 LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_")  # how their variables begin, as in app/cluster/launch.cpp
+# mpirun's variables where the user has chosen the processes' cores, as there; without one of them, mpirun binds unasked.
+BINDINGS = ("OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_list", "OMPI_MCA_rmaps_rank_file_path",
+            "OMPI_MCA_orte_rankfile")
 
 
 class _Transport(ctypes.Structure):
@@ -62,6 +65,7 @@ class Ranks:
         self.rank = _number("OMPI_COMM_WORLD_RANK", _number("PMIX_RANK", 0))
         self.local = _number("OMPI_COMM_WORLD_LOCAL_SIZE", _number("SLURM_NTASKS_PER_NODE", 1))
         self.place = _number("OMPI_COMM_WORLD_LOCAL_RANK", _number("SLURM_LOCALID", 0))
+        self.bound = "OMPI_COMM_WORLD_SIZE" not in os.environ or any(name in os.environ for name in BINDINGS)
         self.training, self.program, self.aborted, self.failed = 0, None, False, False
         self._wrong, self._over = None, None
         self._to_send, self._early, self._out, self._in = collections.deque(), [], bytearray(), bytearray()
@@ -120,7 +124,8 @@ class Ranks:
         self.training += 1
         self._out, self._in = bytearray(), bytearray()
         self.program = mine
-        return {"WORKBENCH_RANK": f"{self.rank},{self.size},{self.local},{self.place},{its.fileno()}"}, its
+        numbers = self.rank, self.size, self.local, self.place, int(self.bound), its.fileno()
+        return {"WORKBENCH_RANK": ",".join(map(str, numbers))}, its
 
     def awaits_end(self):
         """Returns once the program has ended and all its messages were sent."""
