@@ -466,6 +466,12 @@ class Train : public Command {
     }
   }
 
+  /// A saved run keeps its name unless --name gives another.
+  void name_as(const SavedRun& saved) {
+    if (sinks_.name.empty()) sinks_.name = saved.state.name;
+    if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+  }
+
   /// Merges the parts into one run at its end, where only the steps over all models are left.
   SavedRun merged() {
     check_said("--merge", false);
@@ -489,7 +495,7 @@ class Train : public Command {
     options_.log = asked.log;
     lock_ = std::make_unique<RunLock>(folder);
     prepare_log();
-    if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    name_as(saved);
     return saved;
   }
 
@@ -524,7 +530,7 @@ class Train : public Command {
       options_.steps = asked.steps;
       saved.defaults.erase("epochs");
     }
-    if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    name_as(saved);
     return saved;
   }
 

@@ -95,6 +95,7 @@ class Run {
         if (state_.models[m].status == "trained" && state_.models[m].at_step < run_.ends[m])
           state_.models[m].status = "running";
     }
+    state_.name = sinks.name;
     if (sinks.started.empty()) tell(first_line(run_, how) + "\n");
   }
 

@@ -144,6 +144,9 @@ std::string renumbered(const std::string& text, int64_t first) {
 
 TrainState merge_states(const std::vector<TrainState>& parts) {
   TrainState whole;
+  const std::string& name = parts.front().name;
+  if (std::ranges::all_of(parts, [&](const TrainState& s) { return s.name == name; }))
+    whole.name = name;
   size_t n = 0;
   for (const TrainState& s : parts) n += s.models.size();
   std::map<int64_t, Evaluated> rows;

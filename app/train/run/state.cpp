@@ -63,6 +63,7 @@ static void describe(Fields& fields, TrainState& state) {
   fields.add("seconds", state.seconds);
   fields.add("loss_steps", state.loss_steps);
   fields.add("run", state.run);
+  fields.add("name", state.name, kNewer);
   fields.add("models", state.models);
   fields.add("history", state.history);
   fields.add("events", state.events);

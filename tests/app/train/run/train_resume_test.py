@@ -53,6 +53,14 @@ class Kept(Resumed):
                 self.assertEqual(os.listdir(self.path("run/" + kind)), [f"model-{model:04d}.safetensors"])
 
 
+class Named(Resumed):
+    def test_a_run_keeps_its_name_until_another_is_given(self):
+        self.train("-n", "2", "--sample-weight", "w", "--epochs", "1", "--name", "mine")
+        for options, name in ((["--epochs", "2"], "mine"), (["--epochs", "3", "--name", "other"], "other"), ([], "other")):
+            self.resume(*options)
+            self.assertEqual(self.report()["run"]["name"], name)
+
+
 class Data(Resumed):
     def test_that_have_changed_are_refused(self):
         self.train("-n", "2", "--sample-weight", "w", "--test", self.path("more.npz"), "--validation", "0.3", "--epochs", "1")
