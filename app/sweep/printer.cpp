@@ -8,6 +8,7 @@
 
 #include "app/cli.h"
 #include "app/sweep/text.h"
+#include "data/escape.h"
 #include "data/reports/sweep/summary_rows.h"
 #include "data/text.h"
 #include "engine/machine/clock.h"
@@ -40,8 +41,9 @@ void SweepPrinter::show(const std::string& doing) {
   const double minutes = (now_s() - start_s_) / 60;
   const std::string rate =
       run_ > 0 ? fmt::format("{:.1f} cases/min · ", static_cast<double>(run_) / minutes) : "";
-  std::string text = fmt::format("[{}/{}] {} · {}{} left", begun_, session_.runner().cases().size(),
-                                 line_, rate, duration_text(session_.left_s()));
+  std::string text =
+      fmt::format("[{}/{}] {} · {}{} left", begun_.size(), session_.runner().cases().size(), line_,
+                  rate, duration_text(session_.left_s()));
   if (!terminal_) {
     write_stderr(text + "\n");
     return;
@@ -61,7 +63,7 @@ void SweepPrinter::clear() {
 }
 
 void SweepPrinter::on_begin(const SweepCase& p) {
-  ++begun_;
+  begun_.insert(session_.runner().index(p));
   line_ = fmt::format("{} {} N={}", p.target->name, p.shape.text(), p.n);
   show("");
 }
@@ -76,8 +78,13 @@ void SweepPrinter::on_case(const SweepCase& planned, const Case& result) {
 }
 
 void SweepPrinter::on_known(const SweepCase& planned, const Case& result) {
-  ++begun_;
+  begun_.insert(session_.runner().index(planned));
   add(planned, result);
+}
+
+void SweepPrinter::on_lost(const std::string& what) {
+  clear();
+  if (!quiet_) write_stderr(clean_text(what) + "\n");
 }
 
 void SweepPrinter::on_end(const std::string&) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+
 #include "app/sweep/session.h"
 
 namespace wide {
@@ -13,6 +15,7 @@ class SweepPrinter : public SweepObserver {
   void on_stage(const std::string& what, const std::string& trial) override;
   void on_case(const SweepCase& planned, const Case& result) override;
   void on_known(const SweepCase& planned, const Case& result) override;
+  void on_lost(const std::string& what) override;
   void on_end(const std::string& state) override;
 
  private:
@@ -28,7 +31,8 @@ class SweepPrinter : public SweepObserver {
 
   SweepSession& session_;
   double start_s_;
-  size_t begun_ = 0, run_ = 0;  // numbers of cases; `run_` without those known from a resume
+  std::set<size_t> begun_;  // positions in the list of cases; a case of a lost worker begins again
+  size_t run_ = 0;          // number of cases run, without those known from a resume
   bool quiet_, terminal_;
   std::string line_;
   std::vector<size_t> group_of_;  // by case: index in `groups_`

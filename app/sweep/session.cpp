@@ -164,7 +164,11 @@ void SweepSession::on_known(const SweepCase& planned, const Case& result) {
   left_estimate_s_ -= estimates_s_.at(index);
 }
 
-void SweepSession::on_lost(const std::string& what) { add_changes({what}); }
+void SweepSession::on_lost(const std::string& what) {
+  add_changes({what});
+  const std::lock_guard lock(mutex_);
+  if (workers_ > 1) --workers_;
+}
 
 double SweepSession::left_s() const {
   const std::lock_guard lock(mutex_);

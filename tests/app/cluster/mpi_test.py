@@ -1,6 +1,7 @@
 """Sweeps over ranks of Open MPI: the same cases as alone, nothing twice whoever dies, and one line where it cannot be."""
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -140,7 +141,7 @@ class Mpi(Ranks):
 
     def test_a_rank_that_hangs_is_lost_within_a_minute(self):
         wanted = 3
-        job = self.start(3, "--allow-sharing", "--quiet")
+        job = self.start(3, "--allow-sharing")
         ranks = self.ranks_of(job, wanted)
         while self.done() == 0 and job.poll() is None:
             time.sleep(0.02)
@@ -162,6 +163,10 @@ class Mpi(Ranks):
         lost = f"rank 2 ({os.uname().nodename}: "
         self.assertEqual([c.startswith(lost) and "is lost: no heartbeat" in c for c in changes], [True],
                          changes)
+        self.assertEqual(text.splitlines().count(changes[0]), 1, text)
+        told = [(int(case), int(of)) for case, of in re.findall(r"^\[(\d+)/(\d+)\] ", text, re.MULTILINE)]
+        self.assertEqual({of for _, of in told}, {8}, text)
+        self.assertEqual(max(case for case, _ in told), 8, text)
 
     def test_what_began_over_ranks_goes_on_alone(self):
         """And what began alone goes on over ranks: nobody asked for a number of threads."""
