@@ -56,6 +56,11 @@ def _train(models, beside, data, options):
         fail("train", "argument", f"{len(beside)} without a name", "the models, and nw.zip once",
              "nw.train(Net, nw.zip(lr=[...]), data=...)")
     together = beside[0].values if beside else {}
+    save = options.get("save", "")
+    if save is False:
+        options["no_save"] = True
+    elif not isinstance(save, (str, os.PathLike)):
+        fail("train", "save", repr(save), "a folder's path, or False", 'save="runs/a"')
     runs = runs_of(options)
     tell = program.Tell(options.get("quiet", False))
     return Trainings(models, data, options, together, tell).run(runs)

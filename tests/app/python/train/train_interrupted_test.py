@@ -245,6 +245,14 @@ class Interrupted(Runs):
             with self.assertRaisesRegex(nw.Error, "got a run that saved nothing, expected its folder; try a run without no_save=True"):
                 call()
 
+    def test_save_false_is_no_save(self):
+        os.mkdir(self.path("here"))
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.path("here"))
+        run = nw.train(Net, data=rows(), save=False, no_store=True, quiet=True, epochs=2, **OPTIONS)
+        self.assertEqual(os.listdir("."), [])
+        self.assertRaisesRegex(nw.Error, "got a run that saved nothing", lambda: run.models[0])
+
     def test_says_what_it_does(self):
         code = ("import nwide as nw, sys; sys.path.insert(0, sys.argv[1]); from separate_runs import Net, rows; "
                 "nw.train(Net, data=rows(), seeds=2, epochs=2, batch=[8, 16], save=sys.argv[2], no_store=True)")

@@ -105,6 +105,11 @@ class Arguments(Runs):
         self.refused("[apply] softmax: got one number a row, expected scores of classes; try sigmoid",
                      lambda: run.parts[0].predict(x, apply="softmax"))
 
+    def test_a_folder_that_is_no_path(self):
+        for save in (True, 3):
+            self.refused(f"[train] save: got {save}, expected a folder's path, or False; try save=\"runs/a\"",
+                         lambda given=save: nw.train(Net, data=rows(), lr=[0.1], save=given, quiet=True, no_store=True))
+
     def test_how_many(self):
         self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",
                 lr=0.1)
