@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "data/escape.h"
+#include "data/machine/oom.h"
 
 namespace wide {
 namespace {
@@ -209,11 +210,7 @@ ProcessMemory process_memory() {
 
 int64_t available_memory() {
   int64_t bytes = kilobytes("MemAvailable");
-  // A container's limit may be lower than the machine's memory.
-  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
-  int64_t limit = 0, used = 0;
-  if (limit_file >> limit && used_file >> used && limit > used && limit - used < bytes)
-    bytes = limit - used;
+  bytes = std::min(bytes, memory_left_in_groups().value_or(bytes));
   const ProcessMemory own = process_memory();
   for (const auto& [resource, taken] :
        {std::pair{RLIMIT_AS, own.mapped}, {RLIMIT_DATA, own.data}}) {
