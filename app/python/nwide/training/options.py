@@ -237,6 +237,6 @@ def in_words(text):
     said, _, tried = text.rpartition("; try ")
     tried = re.sub(r",? or (--[a-z][a-z-]*)( [^\s,;]+)?$", lambda m: m[0] if m[1] in (*names, "--set", "--grid") else "", tried)
     tried = re.sub(r"(--[a-z][a-z-]*) (?!or\b|and\b)([^\s,;]+)", advice, tried)
-    tried = re.sub(r"--(?!help)[a-z][a-z-]*", lambda m: name_of(m[0]) + ("=True" if name_of(m[0]) in FLAGS else "="), tried)
+    tried = re.sub(r"--(?!help|resume)[a-z][a-z-]*", lambda m: name_of(m[0]) + ("=True" if name_of(m[0]) in FLAGS else "="), tried)
     said = re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda m: name_of(m[0]), said)
     return f"{said}; try {tried}" if said else tried

@@ -17,6 +17,7 @@ from separate_runs import Net, Runs, rows  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
+from nwide.training.options import in_words  # noqa: E402
 
 
 class Branches(nn.Module):
@@ -90,6 +91,8 @@ class Arguments(Runs):
 
     def test_advice_that_is_a_command(self):
         self.no("[workbench train] usage: batch: got 0, expected a positive number; try workbench train --help", batch=0, seeds=2)
+        lost = "[train] rank 2: got no heartbeat for 40 s, expected one; try train --resume '/a b' with as many as there are"
+        self.assertEqual(in_words(lost), lost)
 
     def test_advice_with_two_options(self):
         far = torch.full((8, 4), 1e20), torch.full((8, 3), 1e20)
