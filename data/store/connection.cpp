@@ -20,6 +20,8 @@
 namespace wide {
 namespace {
 
+constexpr uintmax_t kIndexBytes = 32768;  // the least that SQLite's index of its log takes
+
 /// A URI with which SQLite opens the file as one that nobody changes.
 std::string uri(const std::string& path) {
   std::string out = "file:";
@@ -48,10 +50,16 @@ std::string why_not_opened(const std::string& path) {
                                            : "a read-only file or folder";
 }
 
-std::string why_not_written(const SQLite::Exception& e) {
+/// SQLite says neither which limit it met, nor that the disk is full where it is another file than
+/// the store itself, such as the index of its log, that does not fit.
+std::string why_not_written(const SQLite::Exception& e, const std::string& path) {
+  const int code = e.getExtendedErrorCode();
+  if (code != SQLITE_IOERR_WRITE && code != SQLITE_IOERR_SHMSIZE) return e.what();
+  std::error_code error;
+  const auto space = std::filesystem::space(std::filesystem::absolute(path).parent_path(), error);
+  if (!error && space.available < kIndexBytes) return "a full disk";
   rlimit limit{};
-  if (e.getExtendedErrorCode() == SQLITE_IOERR_WRITE && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-      limit.rlim_cur != RLIM_INFINITY)
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     return fmt::format("the end of the file size that ulimit -f allows, {}",
                        bytes_text(static_cast<double>(limit.rlim_cur)));
   return e.what();
@@ -191,7 +199,7 @@ void Connection::refuse(const SQLite::Exception& e) const {
       refuse("a full disk", "space for the results; earlier ones are kept");
     case SQLITE_IOERR:
       refuse(printable(std::filesystem::is_directory(path_) ? why_not_opened(path_)
-                                                            : why_not_written(e)),
+                                                            : why_not_written(e, path_)),
              "to read and write; earlier results are kept");
     case SQLITE_READONLY:
       refuse("a read-only file or folder", "one that can be written");

@@ -200,6 +200,12 @@ class Failures(Folder):
         run = workbench("list", "sweeps", "--db", self.db, preexec_fn=obey_permissions)
         self.assertIn("complete", run.stdout, run.stderr)
 
+    def test_a_limit_on_the_size_of_files_is_told_to_readers_too(self):
+        """They write the index of the store's log."""
+        self.run_well(*SWEEP, "--db", self.db, "--quiet")
+        self.refused(1, r"^\[.*\] store: got the end of the file size that ulimit -f allows, 10 kB, expected", "report", "last",
+                     "--db", self.db, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)))
+
     def test_a_full_disk_keeps_what_was_stored(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
