@@ -1,6 +1,7 @@
 """`sweep --part` and `store merge`: the parts of a sweep are the whole, as SQLite's own shell reads them."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -112,6 +113,12 @@ class Parts(CommandLine):
             run = self.workbench("store", "merge", merged, one, self.path(name), expect=1)
             self.assertEqual(run.stderr, f"[{self.path(name)}] store: got {got}, expected stored results; try the stores of "
                                          "workbench sweep PRESET --part K/N\n")
+        shutil.copy(two, self.path("newer.db"))
+        schema = int(shell(two, "PRAGMA user_version")[0])
+        subprocess.run(["sqlite3", self.path("newer.db"), "PRAGMA user_version = 99"], check=True, timeout=60)
+        run = self.workbench("store", "merge", merged, one, self.path("newer.db"), expect=1)
+        self.assertEqual(run.stderr, f"[{self.path('newer.db')}] store: got schema 99, expected at most {schema}; try the newer "
+                                     "workbench that wrote it\n")
         self.refused("[no/such/merged.db] folder: got none, expected one to write into; try mkdir\n", "store", "merge",
                      self.path("no/such/merged.db"), one, two)
         left = int(shell(two, 'SELECT count(*) FROM "case"')[0])

@@ -233,7 +233,11 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
     try {
       stores.push_back(std::make_unique<Connection>(file, StoreOptions{}, Access::read));
     } catch (const Error& e) {
-      throw advised(e, "", "", "the stores of workbench sweep PRESET --part K/N");
+      const std::string newer = "the newer workbench that wrote it";
+      throw advised(e, "", "",
+                    std::string(e.what()).find(newer) != std::string::npos
+                        ? newer
+                        : "the stores of workbench sweep PRESET --part K/N");
     }
     Connection& store = *stores.back();
     for (StoredPart& p : store.read([&] { return parts_in(store); })) parts.push_back(std::move(p));
