@@ -7,6 +7,7 @@
 
 #include "data/bytes/json_depth.h"
 #include "data/bytes/mapped_file.h"
+#include "data/escape.h"
 #include "data/reports/run/run_fields.h"
 #include "data/store/store.h"
 #include "data/text.h"
@@ -32,6 +33,11 @@ std::optional<RunReport> try_find_run(const std::string& which, const std::strin
   std::error_code error;
   if (fs::is_directory(which, error)) {
     const std::string path = (fs::path(which) / "report.json").string();
+    if (!fs::exists(path, error) && fs::exists(fs::path(which) / "run.safetensors", error))
+      fail(
+          "[{}] report: got a run that has not ended, expected one with a report; try train "
+          "--resume {}",
+          printable(which), shell_word(which));
     const auto json = parsed(path);
     if (!json)
       fail("[{}] report: got no JSON, expected a report; try another file", printable(path));

@@ -61,6 +61,16 @@ class Named(Resumed):
             self.assertEqual(self.report()["run"]["name"], name)
 
 
+class Killed(Resumed):
+    def test_a_run_without_a_report_is_to_be_resumed(self):
+        self.train("-n", "2", "--sample-weight", "w", "--epochs", "1")
+        os.remove(self.path("run/report.json"))
+        folder = self.path("run")
+        said = self.workbench("report", folder, expect=2).stderr
+        self.assertEqual(said, f"[{folder}] report: got a run that has not ended, expected one with a report; try train --resume "
+                               f"{folder}\n")
+
+
 class Data(Resumed):
     def test_that_have_changed_are_refused(self):
         self.train("-n", "2", "--sample-weight", "w", "--test", self.path("more.npz"), "--validation", "0.3", "--epochs", "1")
