@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -82,6 +83,19 @@ Readable readable(const SandboxPolicy& policy) {
   return all;
 }
 
+constexpr int kHighNumber = 100;      // for a file, above those numbers that `live` reassigns
+constexpr rlim_t kFileNumbers = 128;  // at least, with that number
+
+/// Throws Error where the shell's limit leaves no room for the sandbox's files.
+void check_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kFileNumbers) return;
+  throw Error(fmt::format("[sandbox] open files: got a limit of {}, expected at least {}; try "
+                          "ulimit -n 1024",
+                          limit.rlim_cur, kFileNumbers),
+              1);
+}
+
 /// The whole life of the sandbox's process, called right after fork: it has one thread and no open
 /// files from elsewhere.
 [[noreturn]] void live(const SandboxPolicy& policy, const std::function<int()>& work, int socket,
@@ -95,7 +109,7 @@ Readable readable(const SandboxPolicy& policy) {
   sigprocmask(SIG_BLOCK, &interrupt, nullptr);
   std::signal(SIGTERM, SIG_DFL);
   const int in = ::open("/dev/null", O_RDONLY);
-  const int high = fcntl(socket, F_DUPFD, 100);  // a number above those reassigned below
+  const int high = fcntl(socket, F_DUPFD, kHighNumber);
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -318,6 +332,7 @@ std::vector<std::string> sandbox_lacks() {
 
 int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
                    const MakeAllGather& all_gather) {
+  check_open_files();
   Heartbeat* heart = Heartbeat::map(-1);
   std::optional<Pipe> out = make_pipe(), err = make_pipe();
   if (heart == nullptr || !out || !err) cannot_spawn("sandbox");

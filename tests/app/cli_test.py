@@ -140,6 +140,13 @@ class Cli(unittest.TestCase):
         self.assertRegex(run.stderr, r"^\[.*page.json\] writing: got File too large, expected .*; try .*\n$")
         self.assertFalse(os.path.exists(page))
 
+    def test_a_limit_on_open_files_is_an_error(self):
+        run = subprocess.run([BINARY, "fuse", self.path("net.ts"), "--input", "input=4x3:f32", "-n", "2", "--no-store"],
+                             capture_output=True, text=True, timeout=300,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        self.assertEqual((run.returncode, run.stdout), (1, ""), run.stderr)
+        self.assertEqual(run.stderr, "[sandbox] open files: got a limit of 40, expected at least 128; try ulimit -n 1024\n")
+
     def test_names(self):
         self.refused(2, "lenet", "fuse", "lenett")
         self.refused(2, r"strategy of linear: got grouped, expected one of .*vmap",
