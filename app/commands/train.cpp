@@ -326,7 +326,9 @@ class Train : public Command {
         ->check(not_positive)
         ->capture_default_str();
     app.add_option("--json", sinks_.json, "write the report")->group(kResults);
-    app.add_option("--name", sinks_.name, "of the run; default: NET's")->group(kResults);
+    app.add_option("--name", sinks_.name,
+                   "of the run; default: its own when it is resumed, else NET's")
+        ->group(kResults);
     app.add_flag("--quiet", sinks_.quiet, "print nothing but errors")->group(kResults);
     app.add_flag("--no-store", no_store_, "keep no result in the store")->group(kResults);
     app.add_option("--db", sinks_.db, "the store's file; default: $WORKBENCH_DB, or the user's own")
