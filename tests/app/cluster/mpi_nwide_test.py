@@ -61,13 +61,13 @@ class MpiNwide(Ranks):
         self.assertEqual(said.stdout.strip(), "{'HOME': '/'}", said.stderr)
 
     def test_the_program_is_told_whether_its_cores_were_chosen(self):
-        """By rank, size, that, and a socket."""
+        """By rank and size, place among the machine's ranks, that, and a socket."""
         for given, bound in (({"OMPI_COMM_WORLD_SIZE": "2"}, 0), ({"PMIX_RANK": "1"}, 1),
                              ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_MCA_hwloc_base_binding_policy": "core"}, 1)):
             script = (f"import os; os.environ.update({given}); from nwide.training import ranks; r = ranks.Ranks(); r.size = 2; "
                       "print(r.starts()[0])")
             said = subprocess.run([self.python, "-c", script], capture_output=True, text=True, timeout=120)
-            self.assertRegex(said.stdout, rf"^{{'WORKBENCH_RANK': '\d,\d,{bound},\d+'}}$", said.stderr)
+            self.assertRegex(said.stdout, rf"^{{'WORKBENCH_RANK': '\d,\d,\d,\d,{bound},\d+'}}$", said.stderr)
 
     def test_an_error_ends_all_and_is_said_once(self):
         text = self.run_ranks(2, "one_fails_alone", "run", expect=1)
