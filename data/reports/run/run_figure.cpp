@@ -41,8 +41,11 @@ std::vector<Point> points_of(const RunHistory& run, const RunCurve& curve,
   return points;
 }
 
+/// The configurations of all runs, the best ones first by the first run's compared metric.
 std::vector<Configuration> configurations_of(const Runs& runs, const RunFigureOptions& options) {
   std::vector<Configuration> all;
+  const std::string compared = compared_metric(*runs[0]);
+  const bool larger = larger_is_better(*runs[0]);
   for (size_t r = 0; r < runs.size(); ++r) {
     const RunHistory& run = *runs[r];
     const std::vector<std::string> keys =
@@ -60,18 +63,16 @@ std::vector<Configuration> configurations_of(const Runs& runs, const RunFigureOp
     for (auto& [name, one] : by_name) {
       std::vector<double> best;
       for (const size_t m : one.models)
-        if (const auto value = best_value(run, m)) best.push_back(value->value);
+        if (const auto value = best_value(run, m, compared, larger)) best.push_back(value->value);
       std::sort(best.begin(), best.end());
       one.known = !best.empty();
       if (one.known) one.best = quantile_of(best, 0.5);
       all.push_back(std::move(one));
     }
   }
-  const bool more =
-      !runs.empty() && runs[0]->more_is_better && compared_metric(*runs[0]) == runs[0]->monitor;
   std::stable_sort(all.begin(), all.end(), [&](const Configuration& a, const Configuration& b) {
     if (a.known != b.known) return a.known;
-    return a.known && (more ? a.best > b.best : a.best < b.best);
+    return a.known && (larger ? a.best > b.best : a.best < b.best);
   });
   return all;
 }
@@ -131,17 +132,18 @@ void add_configuration(const Runs& runs, const RunFigureOptions& options, const 
   figure->groups.push_back(std::move(group));
 }
 
-/// Labels the shown models with the best values of the monitored metric.
+/// Labels the shown models with the best values of the first run's compared metric.
 void label_best(const Runs& runs, CurvesFigure* figure) {
+  const std::string compared = compared_metric(*runs[0]);
+  const bool larger = larger_is_better(*runs[0]);
   std::vector<std::pair<double, size_t>> order;
   std::set<int64_t> seen;
   for (size_t i = 0; i < figure->lines.size(); ++i) {
     const CurveLine& line = figure->lines[i];
     if (line.points.empty() || !seen.insert(line.key).second) continue;
     const RunHistory& run = *runs[static_cast<size_t>(line.key / kRunKey)];
-    const auto best = best_value(run, static_cast<size_t>(line.key % kRunKey));
-    const bool more = run.more_is_better && compared_metric(run) == run.monitor;
-    if (best) order.emplace_back(more ? -best->value : best->value, i);
+    const auto best = best_value(run, static_cast<size_t>(line.key % kRunKey), compared, larger);
+    if (best) order.emplace_back(larger ? -best->value : best->value, i);
   }
   std::ranges::stable_sort(order, {}, &std::pair<double, size_t>::first);
   for (size_t k = 0; k < std::min(kLabelled, order.size()); ++k)
@@ -188,24 +190,32 @@ CurvesFigure run_figure(const Runs& runs, const RunFigureOptions& options) {
   CurvesFigure figure;
   if (runs.empty()) return figure;
   const std::string metric = options.metric.empty() ? compared_metric(*runs[0]) : options.metric;
-  const std::vector<Configuration> configurations = configurations_of(runs, options);
+  const bool training = options.training && metric == "loss";
+  std::vector<Configuration> configurations = configurations_of(runs, options);
+  std::erase_if(configurations, [&](const Configuration& c) {
+    const RunHistory& run = *runs[c.run];
+    return !run.metric(metric) && !(training && run.metric("train_loss"));
+  });
   const size_t coloured =
       configurations.size() <= kSeriesColours ? configurations.size() : size_t{kSeriesColours} - 1;
   for (size_t c = 0; c < configurations.size(); ++c) {
     const Colour colour =
         c < coloured ? series_colour(static_cast<int>(c)) : Colour{Tone::muted, 0, 1};
-    figure.shown += configurations[c].models.size();
     add_configuration(runs, options, configurations[c], metric, colour, &figure);
-    if (options.training && metric == "loss")
+    if (training)
       add_configuration(runs, options, configurations[c], "train_loss", colour, &figure);
   }
   if (coloured < configurations.size())
     figure.others = fmt::format("{} other configurations, each model a faint line",
                                 configurations.size() - coloured);
+  std::set<int64_t> with_lines;
+  for (const CurveLine& line : figure.lines)
+    if (!line.points.empty()) with_lines.insert(line.key);
+  figure.shown = with_lines.size();
   label_best(runs, &figure);
   figure.log_y = options.log_y;
   figure.y_name = metric;
-  if (options.training && metric == "loss") figure.y_name = "loss (training dashed)";
+  if (training) figure.y_name = "loss (training dashed)";
   figure.x_name = options.along == "epoch"     ? "epochs"
                   : options.along == "seconds" ? "seconds of training"
                                                : "training steps";

@@ -94,17 +94,20 @@ std::string compared_metric(const RunHistory& run) {
   return run.metric(run.monitor) ? run.monitor : "train_loss";
 }
 
-std::optional<BestValue> best_value(const RunHistory& run, size_t model) {
-  const std::string name = compared_metric(run);
-  const std::vector<RunCurve>* curves = run.metric(name);
+bool larger_is_better(const RunHistory& run) {
+  return run.more_is_better && compared_metric(run) == run.monitor;
+}
+
+std::optional<BestValue> best_value(const RunHistory& run, size_t model, const std::string& metric,
+                                    bool larger) {
+  const std::vector<RunCurve>* curves = run.metric(metric);
   if (!curves) return std::nullopt;
-  const bool more = name == run.monitor && run.more_is_better;
   const RunCurve& curve = curves->at(model);
   std::optional<BestValue> best;
   for (size_t i = 0; i < curve.values.size(); ++i) {
     const double value = curve.values[i];
     if (!std::isfinite(value)) continue;
-    if (!best || (more ? value > best->value : value < best->value))
+    if (!best || (larger ? value > best->value : value < best->value))
       best = BestValue{value, curve.steps[i]};
   }
   return best;

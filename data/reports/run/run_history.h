@@ -42,13 +42,18 @@ RunHistory run_head(const RunReport& report);
 /// Converts a run's report with its history.
 RunHistory run_history(const RunReport& report);
 
-/// A model's best value of `compared_metric`; nullopt for a model without a finite value.
+/// The monitored metric, or `train_loss` if the run has no values of it.
+std::string compared_metric(const RunHistory& run);
+/// Whether larger values of `compared_metric` are better.
+bool larger_is_better(const RunHistory& run);
+
+/// A model's best value of a metric, its largest if `larger`, else its smallest; nullopt for a
+/// model without a finite value, and for all models of a run that lacks the metric.
 struct BestValue {
   double value = 0;
   int64_t step = 0;
 };
-std::optional<BestValue> best_value(const RunHistory& run, size_t model);
-/// The monitored metric, or `train_loss` if the run has no values of it.
-std::string compared_metric(const RunHistory& run);
+std::optional<BestValue> best_value(const RunHistory& run, size_t model, const std::string& metric,
+                                    bool larger);
 
 }  // namespace wide

@@ -232,6 +232,39 @@ TEST_F(ExplorerTraining, OptionsChangeWhatIsDrawn) {
   EXPECT_EQ(view().columns[0].title, "run");
 }
 
+TEST_F(ExplorerTraining, ASecondRunWithoutTheMetricHasNoBestValues) {
+  Store store = Store::create(file_.path());
+  RunReport report = stored_report(3, 30, "accurate", "complete");
+  report.monitor = {"accuracy", true};
+  const std::string run = store.begin_run(to_json(report), "", 0);
+  nlohmann::ordered_json rows = stored_rows(run, 3, 0, 3);
+  for (auto& row : rows["rows"])
+    if (row[1] == "loss") {
+      row[1] = "accuracy";
+      row[3] = row[3].get<double>() / 8;
+    }
+  store.add_run_rows(rows);
+  store.end_run(run, to_json(report));
+  store_run(file_.path(), 5, 4, "losing");
+  open();
+  screen_->explorer().training.choose(1);
+  screen_->explorer().training.lay_over(2);
+  driver_->settle();
+  driver_->await("3 of 8 models shown");
+  EXPECT_EQ(view().compared, "accuracy");
+  ASSERT_EQ(view().models.size(), 8u);
+  for (const TrainedModel& m : view().models) {
+    EXPECT_EQ(m.best.has_value(), m.run == 0) << m.key;
+    EXPECT_EQ(m.spread.has_value(), m.run == 0) << m.key;
+  }
+  EXPECT_EQ(screen_->ui().items.find("point run 2 model 0"), nullptr);
+  EXPECT_NE(screen_->ui().items.find("point run 1 model 0"), nullptr);
+  // By the best accuracy: the models without one come last.
+  const std::vector<size_t> order = sorted_models(view(), view().best_column, true, {});
+  for (size_t i = 0; i < order.size(); ++i)
+    EXPECT_EQ(view().models[order[i]].run, i < 3 ? 0u : 1u) << i;
+}
+
 TEST_F(ExplorerTraining, NothingIsCutOffOrOverlapsAtAnySize) {
   store_run(file_.path(), 60, 13);
   store_run(file_.path(), 8, 13, "a run with a name that is rather long");

@@ -80,6 +80,48 @@ TEST(RunFigure, TheSvgHasALineForEveryModelAndACrossWhereOneDiverged) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+/// A run of three models whose monitored metric is `monitor`, with the values of `at` and a
+/// training loss of 0.5.
+std::shared_ptr<const RunHistory> monitored(int64_t id, const std::string& monitor, bool more,
+                                            double (*at)(int64_t model, int64_t step)) {
+  RunHistory run = run_head(stored_report(3, 30, monitor, "complete"));
+  run.id = id;
+  run.monitor = monitor;
+  run.more_is_better = more;
+  for (int64_t m = 0; m < 3; ++m)
+    for (const int64_t step : {10, 20, 30}) {
+      run.add(monitor, m, step, at(m, step));
+      run.add("train_loss", m, step, 0.5);
+    }
+  return std::make_shared<const RunHistory>(std::move(run));
+}
+
+TEST(RunFigure, RunsWithDifferentMonitorsAreComparedByThatOfTheFirst) {
+  const auto accuracy = monitored(1, "accuracy", true, [](int64_t m, int64_t step) {
+    return 0.25 * double(m) + 0.001 * double(step);
+  });
+  const auto loss = monitored(2, "loss", false, [](int64_t m, int64_t step) {
+    return 5.0 + double(m) - 0.01 * double(step);
+  });
+  EXPECT_DOUBLE_EQ(best_value(*accuracy, 1, "accuracy", true)->value, 0.28);
+  EXPECT_EQ(best_value(*accuracy, 1, "accuracy", true)->step, 30);
+  EXPECT_FALSE(best_value(*loss, 1, "accuracy", true)) << "it has no accuracy";
+  const CurvesFigure figure = run_figure({accuracy, loss}, {});
+  EXPECT_EQ(figure.total, 6u);
+  EXPECT_EQ(figure.shown, 3u) << "the second run has no line";
+  EXPECT_EQ(figure.lines.size(), 3u);
+  ASSERT_EQ(figure.labelled.size(), 3u);
+  for (size_t k = 0; k < 3; ++k)
+    EXPECT_EQ(figure.lines[figure.labelled[k]].key, int64_t(2 - k)) << "the best one first";
+  // By the loss: that of the second run is no accuracy, so nothing orders its models.
+  RunFigureOptions options;
+  options.metric = "loss";
+  const CurvesFigure by_loss = run_figure({accuracy, loss}, options);
+  EXPECT_EQ(by_loss.shown, 6u) << "the training losses of the first run, both of the second";
+  options.training = false;
+  EXPECT_EQ(run_figure({accuracy, loss}, options).shown, 3u);
+}
+
 /// The first element of a kind in an SVG document.
 std::string element(const std::string& svg, const std::string& kind) {
   const size_t at = svg.find("data-kind=\"" + kind + "\"");

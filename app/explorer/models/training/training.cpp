@@ -146,7 +146,7 @@ TrainingView training_view(Runs runs, const RunFigureOptions& options) {
   view.metrics = figure_metrics(view.runs);
   if (view.runs.empty()) return view;
   view.compared = compared_metric(*view.runs[0]);
-  view.more_is_better = view.runs[0]->more_is_better && view.compared == view.runs[0]->monitor;
+  view.more_is_better = larger_is_better(*view.runs[0]);
   std::set<std::string> differing;
   for (const auto& run : view.runs)
     for (const std::string& key : differing_hyperparameters(*run)) differing.insert(key);
@@ -157,7 +157,7 @@ TrainingView training_view(Runs runs, const RunFigureOptions& options) {
     for (size_t m = 0; m < run.models.size(); ++m) {
       TrainedModel one{r, m, curve_key(r, m), group_name(run.models[m], view.differing), {}, {}, 0,
                        0, {}};
-      if (const auto best = best_value(run, m)) {
+      if (const auto best = best_value(run, m, view.compared, view.more_is_better)) {
         one.best = best->value;
         one.best_step = best->step;
       }
