@@ -126,8 +126,8 @@ class TrainingPanel : public Panel {
     if (run.state != "running") return;
     const auto said = [&explorer](const std::string& line) { explorer.say(line); };
     const int64_t lit = training.lit();
-    const bool one =
-        lit >= 0 && lit < kRunKey && run.models[static_cast<size_t>(lit)].status == "running";
+    const bool one = lit >= 0 && lit < std::ssize(run.models) &&
+                     run.models[static_cast<size_t>(lit)].status == "running";
     if (ui.next_button("Stop model", one,
                        "The highlighted model ends at its next evaluation; the others go on.",
                        Look::danger))
@@ -179,7 +179,8 @@ class TrainingPanel : public Panel {
     std::vector<int64_t> models;
     if (const auto& only = explorer.training.brushed())
       for (const int64_t key : *only)
-        if (key < kRunKey) models.push_back(run.models[static_cast<size_t>(key)].number);
+        if (key < std::ssize(run.models))
+          models.push_back(run.models[static_cast<size_t>(key)].number);
     explorer.save_as(
         "folder of checkpoints", fmt::format("run-{}-best", run.id),
         [&explorer, models, from = run.dir](const std::string& folder) {

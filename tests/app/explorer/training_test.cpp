@@ -201,6 +201,44 @@ TEST_F(ExplorerTraining, AModelAndARunAreAskedToStop) {
   EXPECT_EQ(screen_->ui().items.find("Stop run"), nullptr) << "it has ended";
 }
 
+TEST_F(ExplorerTraining, WhatWasChosenOfARunThatIsDeletedHoldsForNoOther) {
+  Store store = Store::create(file_.path());
+  const std::string small = store.begin_run(stored_run(1, 130, "small"), "", 0);
+  store.add_run_rows(stored_rows(small, 1, 0, 4));
+  store_run(file_.path(), 60, 4, "many");
+  open();
+  TrainingModel& training = screen_->explorer().training;
+  ASSERT_EQ(training.run(), 2);
+  training.lay_over(1);
+  driver_->settle();
+  driver_->await("61 of 61 models");
+  training.brush(std::set<int64_t>{40, 50, kRunKey});
+  training.light(50);
+  RunFigureOptions options = training.options();
+  options.metric = "train_loss";
+  options.by = {"lr"};
+  training.set_options(options);
+  driver_->settle();
+  {
+    SQLite::Database db(file_.path(), SQLite::OPEN_READWRITE);
+    db.exec("PRAGMA foreign_keys = ON; DELETE FROM run WHERE id = 2");
+  }
+  training.refresh();
+  driver_->settle();
+  driver_->await("1 of 1 models");
+  driver_->settle();
+  EXPECT_EQ(training.run(), 1);
+  EXPECT_EQ(training.over(), 0);
+  EXPECT_EQ(training.lit(), -1);
+  EXPECT_FALSE(training.brushed());
+  EXPECT_EQ(training.options(), RunFigureOptions());
+  ASSERT_EQ(view().runs.size(), 1u);
+  // A number that no model of this run has stops nothing.
+  training.light(50);
+  driver_->settle();
+  EXPECT_FALSE(screen_->ui().items.find("Stop model")->enabled);
+}
+
 TEST_F(ExplorerTraining, OptionsChangeWhatIsDrawn) {
   store_run(file_.path(), 8, 13);
   store_run(file_.path(), 5, 4, "other");

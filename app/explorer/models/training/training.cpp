@@ -240,20 +240,25 @@ void TrainingModel::forget() {
   refresh();
 }
 
-void TrainingModel::choose(int64_t run) {
-  if (run == chosen_) return;
+void TrainingModel::show(int64_t run) {
   chosen_ = run;
   if (over_ == run) over_ = 0;
   brushed_.reset();
   lit_ = -1;
   options_.by.clear();
   options_.metric.clear();
+}
+
+void TrainingModel::choose(int64_t run) {
+  if (run == chosen_) return;
+  show(run);
   refresh();
 }
 
 void TrainingModel::lay_over(int64_t run) {
   over_ = run == chosen_ ? 0 : run;
   brushed_.reset();
+  if (lit_ >= kRunKey) lit_ = -1;
   refresh();
 }
 
@@ -267,7 +272,7 @@ bool TrainingModel::update(double now_s, bool timing) {
       [this, db = db_, chosen = chosen_, over = over_, before = histories_]() -> Jobs::Result {
         std::vector<RunRow> rows;
         Runs runs;
-        int64_t run = chosen;
+        int64_t run = chosen, second = over;
         if (std::filesystem::exists(db)) {
           RunReader reader(db);
           rows = reader.runs(kMostRuns);
@@ -276,7 +281,8 @@ bool TrainingModel::update(double now_s, bool timing) {
                                [id](const RunRow& r) { return r.id == id; });
           };
           if (!there(run)) run = rows.empty() ? 0 : rows.front().id;
-          for (const int64_t id : {run, over}) {
+          if (second == run || !there(second)) second = 0;
+          for (const int64_t id : {run, second}) {
             if (id == 0) continue;
             std::shared_ptr<const RunHistory> known;
             for (const auto& history : before)
@@ -284,11 +290,13 @@ bool TrainingModel::update(double now_s, bool timing) {
             if (auto history = reader.read(id, known)) runs.push_back(std::move(history));
           }
         }
-        return [this, rows, runs, run, chosen, over] {
+        return [this, rows, runs, run, second, chosen, over] {
           rows_ = rows;
           listed_ = true;
           if (chosen != chosen_ || over != over_) return;  // the user chose another run meanwhile
-          chosen_ = run;
+          // What was chosen of a run that is gone holds for no other.
+          if (run != chosen_) show(run);
+          if (second != over_) lay_over(second);
           const bool same = runs == histories_;
           histories_ = runs;
           if (!same || !view_) draw_up();

@@ -121,6 +121,8 @@ class TrainingModel {
 
  private:
   struct Densities;
+  /// Shows a run without the choices that were made for another.
+  void show(int64_t run);
   void draw_up();
   RunFigureOptions with_brush() const;
 
