@@ -143,7 +143,7 @@ void Library::note_news(const std::vector<SweepRow>& sweeps, size_t fusions) {
                          row.name, row.done, row.cases, row.state);
   }
   if (news.empty() && sweeps.size() < sweeps_.size()) news = "a sweep was deleted";
-  if (news.empty() && fusions != fusions_.size()) news = "the list of fusions changed";
+  if (news.empty() && fusions != fusions_.size() && !fusing_) news = "the list of fusions changed";
   if (!news.empty()) told("another program wrote to the store: " + news);
 }
 

@@ -55,6 +55,8 @@ class Library {
   /// one with results, else the newest. `by_others`: another program wrote to the store. Then
   /// `told` is called with what is new, and the open sweep is read again if it has more results.
   void refresh(bool by_others = false);
+  /// While this window fuses, a change of the list of fusions is no other program's.
+  void set_fusing(bool fusing) { fusing_ = fusing; }
   /// Closes everything, as the store was replaced or removed.
   void forget();
   std::function<void(const std::string& line)> told = [](const std::string&) {};
@@ -148,7 +150,7 @@ class Library {
   std::string db_;
   std::vector<SweepRow> sweeps_;
   std::vector<FuseRow> fusions_;
-  bool listed_ = false;
+  bool listed_ = false, fusing_ = false;
   std::string not_listed_, not_opened_;  // why
   int64_t sweep_ = 0, asked_ = 0;
   SweepReport head_;

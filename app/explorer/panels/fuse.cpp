@@ -77,6 +77,7 @@ class FusePanel : public Panel {
  private:
   /// Called when the process has ended. An end by the Stop button is no failure.
   void ended(Explorer& explorer) {
+    explorer.library.set_fusing(false);
     if (stopped_) return;
     if (child_.code() == 0) {
       if (doing_ == Doing::exporting) explorer.say("wrote " + exported_);
@@ -201,6 +202,7 @@ class FusePanel : public Panel {
     try {
       child_.start(std::move(arguments));
       started_ = true;
+      explorer.library.set_fusing(doing == Doing::fusing);
     } catch (const std::exception& e) {
       error_ = one_line(e);
     }
@@ -224,6 +226,11 @@ class FusePanel : public Panel {
             "Drop a network (.pt2 or TorchScript) and its checkpoints on the window, or type "
             "a registered name such as mlp above and press Fuse."))
       return;
+    // The newest one is shown, which is not in a list that was read before.
+    if (wanted_ < 0 && explorer.jobs.busy("list")) {
+      ui.muted("reading");
+      return;
+    }
     std::vector<std::string> names;
     int at = 0;
     for (const FuseRow& row : fusions) {

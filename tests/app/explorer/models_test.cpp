@@ -283,6 +283,29 @@ TEST(ExplorerPoint, FollowsTheStoreAndTheSelection) {
 }
 
 /// Sweeps older than the list's last one are open until their user closes them.
+TEST(ExplorerLibrary, TheWindowsOwnFusionIsNoNews) {
+  const StoreFile file;
+  Store store = Store::create(file.path());
+  Jobs jobs;
+  Library library(jobs, file.path());
+  std::vector<std::string> told;
+  library.told = [&](const std::string& line) { told.push_back(line); };
+  library.refresh();
+  jobs.finish();
+  library.set_fusing(true);
+  store.add_fuse(fuse_document(shown_fusion()));
+  library.refresh(true);
+  jobs.finish();
+  EXPECT_EQ(library.fusions().size(), 1u);
+  EXPECT_TRUE(told.empty()) << told.front();
+  library.set_fusing(false);
+  store.add_fuse(fuse_document(shown_fusion()));
+  library.refresh(true);
+  jobs.finish();
+  EXPECT_EQ(told, (std::vector<std::string>{
+                      "another program wrote to the store: the list of fusions changed"}));
+}
+
 TEST(ExplorerLibrary, KeepsAnOldSweepOpen) {
   StoreFile file;
   const int64_t oldest = store_sweep(file.path(), {"linear"}, {2});

@@ -1,14 +1,17 @@
 // What the window says is so: cancelled is no failure, unclear is not shown as won, units are one.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <regex>
+#include <thread>
 
 #include "app/explorer/models/fusions/fuse.h"
 #include "data/plot/figure_draw.h"
 #include "data/plot/palette.h"
 #include "data/plot/svg.h"
 #include "data/reports/sweep/report.h"
+#include "engine/machine/clock.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::true_test {
@@ -135,6 +138,37 @@ TEST_F(ExplorerTrue, AFailedFusionLeavesNoOldSuccessAndAStoppedOneIsNoFailure) {
   driver_->settle();
   EXPECT_FALSE(driver_->sees("The fusion failed"));
   EXPECT_TRUE(driver_->sees("2× over threads"));
+}
+
+TEST_F(ExplorerTrue, AfterAFusionNoOlderOneStandsInItsPlace) {
+  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
+  open();
+  screen_->explorer().show("fuse");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("2× over threads"));
+  driver_->click("network");
+  driver_->type("mlp");
+  driver_->click("models");
+  driver_->type("2");
+  driver_->click("Fuse");
+  EXPECT_TRUE(driver_->sees("fusing, checking and timing"));
+  {
+    // The fusion ends, and the list of fusions cannot be read yet.
+    const OccupiedJobs occupied(screen_->explorer().jobs);
+    const double end = now_s() + 120;
+    while (driver_->sees("fusing, checking and timing") && now_s() < end) {
+      screen_->frame();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    for (int i = 0; i < 3; ++i) screen_->frame();
+    EXPECT_FALSE(driver_->sees("fusing, checking and timing"));
+    EXPECT_FALSE(driver_->sees("The fusion failed"));
+    EXPECT_FALSE(driver_->sees("2× over threads")) << "the older one";
+  }
+  driver_->settle();
+  ASSERT_NE(screen_->ui().items.find("fusion"), nullptr);
+  EXPECT_EQ(screen_->ui().items.find("fusion")->value.rfind("2 · mlp", 0), 0u)
+      << screen_->ui().items.find("fusion")->value;
 }
 
 TEST(ExplorerFuseTrue, InputsAreRandomOrAFile) {
