@@ -39,7 +39,15 @@ class TrainingPanel : public Panel {
       ui.muted("reading the run");
       return;
     }
-    if (view->figure.lines.empty()) {
+    if (view->figure.shown == 0) {
+      const bool any = std::any_of(view->runs.begin(), view->runs.end(),
+                                   [](const auto& run) { return !run->metrics.empty(); });
+      const std::string& metric = training.options().metric;
+      if (any) {
+        ui.empty("The models shown have no " + (metric.empty() ? view->compared : metric),
+                 "Choose another metric above, or show all models.");
+        return;
+      }
       ui.empty("No evaluation is stored yet",
                "A run stores its first values with its first evaluation.");
       return;
@@ -170,22 +178,18 @@ class TrainingPanel : public Panel {
       explorer.say("copied the command of run " + std::to_string(run.id));
     }
     if (ui.row("Copy command with changed settings", false)) changed_.ask(run.command);
-    if (ui.row("Best checkpoints of the models shown", false)) save_best(explorer, run);
+    if (ui.row("Best checkpoints of the models shown", false)) save_best(explorer, view);
     ImGui::EndPopup();
   }
 
-  /// Saves the best checkpoints of the brushed models to a folder.
-  static void save_best(Explorer& explorer, const RunHistory& run) {
-    std::vector<int64_t> models;
-    if (const auto& only = explorer.training.brushed())
-      for (const int64_t key : *only)
-        if (key < std::ssize(run.models))
-          models.push_back(run.models[static_cast<size_t>(key)].number);
+  /// Saves the best checkpoints of the models shown to a folder.
+  static void save_best(Explorer& explorer, const TrainingView& view) {
     explorer.save_as(
-        "folder of checkpoints", fmt::format("run-{}-best", run.id),
-        [&explorer, models, from = run.dir](const std::string& folder) {
-          explorer.jobs.start("checkpoints", [&explorer, models, from, folder]() -> Jobs::Result {
-            const size_t count = copy_best_checkpoints(from, models, folder);
+        "folder of checkpoints", fmt::format("run-{}-best", view.runs[0]->id),
+        [&explorer,
+         shown = shown_checkpoints(view, explorer.training.brushed())](const std::string& folder) {
+          explorer.jobs.start("checkpoints", [&explorer, shown, folder]() -> Jobs::Result {
+            const size_t count = copy_best_checkpoints(shown, folder);
             return [&explorer, count, folder] {
               explorer.say(fmt::format("copied {} checkpoints to {}", count, folder));
             };

@@ -1,10 +1,14 @@
 // From a training run that is stored to another one: its command, its checkpoints, its resume.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <set>
 
 #include "app/explorer/models/training/run_command.h"
+#include "app/explorer/models/training/training.h"
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
@@ -50,7 +54,9 @@ TEST(ExplorerRunCommand, TheBestCheckpointsAreThoseOfTheModels) {
   fs::create_directories(file.path("run/best"));
   for (const int m : {0, 1, 2, 10})
     std::ofstream(file.path(fmt::format("run/best/model-{:04}.safetensors", m))) << m;
-  EXPECT_EQ(copy_best_checkpoints(file.path("run"), {1, 10}, file.path("some/of them")), 2u);
+  EXPECT_EQ(copy_best_checkpoints(file.path("run"), std::vector<int64_t>{1, 10},
+                                  file.path("some/of them")),
+            2u);
   EXPECT_TRUE(fs::exists(file.path("some/of them/model-0010.safetensors")));
   EXPECT_FALSE(fs::exists(file.path("some/of them/model-0002.safetensors")));
   EXPECT_EQ(copy_best_checkpoints(file.path("run"), {}, file.path("all")), 4u);
@@ -63,7 +69,56 @@ TEST(ExplorerRunCommand, TheBestCheckpointsAreThoseOfTheModels) {
     return std::string();
   };
   EXPECT_EQ(said(file.path("no-run"), {}).rfind("[checkpoints] folder: got no ", 0), 0u);
+  EXPECT_EQ(said(file.path("run"), {}).rfind("[checkpoints] models: got none of them", 0), 0u)
+      << "no models are not all of them";
   EXPECT_EQ(said(file.path("run"), {7}).rfind("[checkpoints] models: got none of them", 0), 0u);
+}
+
+/// The names of all files below a folder, sorted.
+std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> names;
+  if (!fs::exists(folder)) return names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), folder).string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(ExplorerRunCommand, TheModelsShownOfTwoRunsGoIntoAFolderEach) {
+  const StoreFile file;
+  for (const char* run : {"a", "b"}) {
+    fs::create_directories(file.path(fmt::format("{}/best", run)));
+    for (const int m : {0, 1, 2})
+      std::ofstream(file.path(fmt::format("{}/best/model-{:04}.safetensors", run, m))) << run << m;
+  }
+  TrainingView view;
+  for (const int64_t id : {1, 2}) {
+    RunHistory run = run_head(stored_report(3, 30, "", "complete"));
+    run.id = id;
+    run.dir = file.path(id == 1 ? "a" : "b");
+    view.runs.push_back(std::make_shared<const RunHistory>(std::move(run)));
+  }
+  // A brush with models of the second run alone: none of the first, which an empty list meant.
+  EXPECT_EQ(copy_best_checkpoints(shown_checkpoints(view, std::set<int64_t>{kRunKey + 1}),
+                                  file.path("one")),
+            1u);
+  EXPECT_EQ(files_below(file.path("one")), (std::vector<std::string>{"model-0001.safetensors"}));
+  std::ifstream copied(file.path("one/model-0001.safetensors"));
+  std::string text;
+  copied >> text;
+  EXPECT_EQ(text, "b1");
+  // Of both runs, and a key that no model has.
+  EXPECT_EQ(copy_best_checkpoints(shown_checkpoints(view, std::set<int64_t>{0, 7, kRunKey + 2}),
+                                  file.path("both")),
+            2u);
+  EXPECT_EQ(
+      files_below(file.path("both")),
+      (std::vector<std::string>{"run-1/model-0000.safetensors", "run-2/model-0002.safetensors"}));
+  EXPECT_EQ(copy_best_checkpoints(shown_checkpoints(view, {}), file.path("all")), 6u);
+  // One run without checkpoints: nothing is copied.
+  fs::remove_all(file.path("b/best"));
+  EXPECT_THROW(copy_best_checkpoints(shown_checkpoints(view, {}), file.path("none")), Error);
+  EXPECT_TRUE(files_below(file.path("none")).empty());
 }
 
 class ExplorerRunAgain : public ::testing::Test {

@@ -295,12 +295,18 @@ TEST_F(ExplorerTraining, ASecondRunWithoutTheMetricHasNoBestValues) {
     EXPECT_EQ(m.best.has_value(), m.run == 0) << m.key;
     EXPECT_EQ(m.spread.has_value(), m.run == 0) << m.key;
   }
+  EXPECT_FALSE(driver_->sees("The models shown have no accuracy"));
   EXPECT_EQ(screen_->ui().items.find("point run 2 model 0"), nullptr);
   EXPECT_NE(screen_->ui().items.find("point run 1 model 0"), nullptr);
   // By the best accuracy: the models without one come last.
   const std::vector<size_t> order = sorted_models(view(), view().best_column, true, {});
   for (size_t i = 0; i < order.size(); ++i)
     EXPECT_EQ(view().models[order[i]].run, i < 3 ? 0u : 1u) << i;
+  // The models of the second run alone.
+  screen_->explorer().training.brush(std::set<int64_t>{kRunKey, kRunKey + 1});
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("The models shown have no accuracy"));
+  EXPECT_FALSE(driver_->sees("No evaluation is stored yet"));
 }
 
 TEST_F(ExplorerTraining, NothingIsCutOffOrOverlapsAtAnySize) {

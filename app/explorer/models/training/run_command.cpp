@@ -65,6 +65,16 @@ std::pair<size_t, bool> find_option(const std::vector<std::string>& words,
   return {words.size(), false};
 }
 
+/// The folder of a run's best checkpoints, which must be there.
+fs::path best_folder(const std::string& run_folder) {
+  const fs::path best = fs::path(run_folder) / "best";
+  std::error_code error;
+  if (run_folder.empty() || !fs::is_directory(best, error))
+    fail("[checkpoints] folder: got no {}, expected the best models of the run; try train --save",
+         printable(best.string()));
+  return best;
+}
+
 }  // namespace
 
 std::string changed_command(const std::string& command, const ChangedOptions& changes) {
@@ -106,22 +116,20 @@ std::string option_value(const std::string& command, const std::string& option) 
   return at + 1 < words.size() ? words[at + 1] : "";
 }
 
-size_t copy_best_checkpoints(const std::string& run_folder, const std::vector<int64_t>& models,
+size_t copy_best_checkpoints(const std::string& run_folder,
+                             const std::optional<std::vector<int64_t>>& models,
                              const std::string& folder) {
-  const fs::path best = fs::path(run_folder) / "best";
-  std::error_code error;
-  if (run_folder.empty() || !fs::is_directory(best, error))
-    fail("[checkpoints] folder: got no {}, expected the best models of the run; try train --save",
-         printable(best.string()));
+  const fs::path best = best_folder(run_folder);
   std::vector<std::string> names;
-  for (const int64_t model : models) names.push_back(fmt::format("model-{:04}.", model));
+  for (const int64_t model : models.value_or(std::vector<int64_t>()))
+    names.push_back(fmt::format("model-{:04}.", model));
   size_t copied = 0;
   try {
     fs::create_directories(folder);
     for (const fs::directory_entry& entry : fs::directory_iterator(best)) {
       const std::string name = entry.path().filename().string();
       const bool wanted =
-          names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& begin) {
+          !models || std::any_of(names.begin(), names.end(), [&](const std::string& begin) {
             return name.rfind(begin, 0) == 0;
           });
       if (!wanted || !entry.is_regular_file()) continue;
@@ -135,6 +143,16 @@ size_t copy_best_checkpoints(const std::string& run_folder, const std::vector<in
   if (copied == 0)
     fail("[checkpoints] models: got none of them in {}, expected a file for each; try all models",
          printable(best.string()));
+  return copied;
+}
+
+size_t copy_best_checkpoints(const std::vector<CheckpointsOf>& runs, const std::string& folder) {
+  for (const CheckpointsOf& of : runs) best_folder(of.folder);
+  size_t copied = 0;
+  for (const CheckpointsOf& of : runs)
+    copied += copy_best_checkpoints(
+        of.folder, of.models,
+        runs.size() > 1 ? (fs::path(folder) / fmt::format("run-{}", of.run)).string() : folder);
   return copied;
 }
 

@@ -218,6 +218,23 @@ std::string models_csv(const TrainingView& view, const std::vector<size_t>& orde
   return text;
 }
 
+std::vector<CheckpointsOf> shown_checkpoints(const TrainingView& view,
+                                             const std::optional<std::set<int64_t>>& brushed) {
+  std::vector<CheckpointsOf> shown;
+  for (size_t r = 0; r < view.runs.size(); ++r) {
+    const RunHistory& run = *view.runs[r];
+    CheckpointsOf of{run.id, run.dir, {}};
+    if (brushed) {
+      of.models.emplace();
+      for (size_t m = 0; m < run.models.size(); ++m)
+        if (brushed->count(curve_key(r, m))) of.models->push_back(run.models[m].number);
+      if (of.models->empty()) continue;
+    }
+    shown.push_back(std::move(of));
+  }
+  return shown;
+}
+
 /// The densities of faint lines by colour; new points are added while the axes stay the same.
 struct TrainingModel::Densities : FaintAsked {
   std::map<std::pair<int, int>, CurveDensity> layers;  // tone and series

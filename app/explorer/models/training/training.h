@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/explorer/models/jobs.h"
+#include "app/explorer/models/training/run_command.h"
 #include "data/plot/curves.h"
 #include "data/reports/run/run_figure.h"
 #include "data/store/store.h"
@@ -58,6 +59,11 @@ std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool 
                                   const std::optional<std::set<int64_t>>& only);
 /// The table of these models as CSV with full digits.
 std::string models_csv(const TrainingView& view, const std::vector<size_t>& order);
+
+/// The best checkpoints of the models in `brushed` (nullopt: of all), by run; a run without any of
+/// them is left out.
+std::vector<CheckpointsOf> shown_checkpoints(const TrainingView& view,
+                                             const std::optional<std::set<int64_t>>& brushed);
 
 /// What an image of faint lines shows, on which axes and at which size.
 struct FaintAsked {
