@@ -42,6 +42,12 @@ std::string insert_run(Connection& connection, const Json& document, const std::
     Query(connection, "UPDATE run SET state = 'running', finished = NULL, owner = ? WHERE id = ?",
           this_process(), *known)
         .run();
+    Query(connection,
+          "UPDATE run_model SET status = 'running', at_step = 0, "
+          "more = json_set(more, '$.status', 'running', '$.at_step', 0) "
+          "WHERE run = ? AND status = 'interrupted'",
+          *known)
+        .run();
     return run;
   }
   const int64_t environment = insert_environment(connection, document.at("environment"));

@@ -2,7 +2,10 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "data/store/runs/run_reader.h"
 #include "tests/data/store/stored_run.h"
@@ -64,6 +67,35 @@ TEST(RunReader, AResumedRunIsReadFromItsBeginning) {
   EXPECT_EQ(after->last_step(), 20);
   expect_same(*after, *RunReader(path).read(std::stoll(run), nullptr));
   EXPECT_EQ(reader.read(99, after), nullptr);
+}
+
+TEST(RunReader, InterruptedModelsOfAResumedRunAreRunningAgain) {
+  const Scratch folder;
+  const std::string path = folder / "results.db";
+  Store store = Store::create(path);
+  const std::string run = store.begin_run(stored_run(5, 130), "", 0);
+  RunReport ended = stored_report(5, 130, "digits", "interrupted");
+  const std::vector<std::string> statuses = {"interrupted", "stopped", "pruned", "diverged",
+                                             "interrupted"};
+  for (size_t m = 0; m < 5; ++m) {
+    ended.models[m].status = statuses[m];
+    ended.models[m].at_step = 50;
+  }
+  store.end_run(run, to_json(ended));
+  RunReader reader(path);
+  const auto before = reader.read(std::stoll(run), nullptr);
+  store.begin_run(stored_run(5, 130), run, 50);
+  const auto after = reader.read(std::stoll(run), before);
+  for (size_t m = 0; m < 5; ++m) {
+    const bool on = statuses[m] == "interrupted";
+    EXPECT_EQ(before->models[m].status, statuses[m]) << m;
+    EXPECT_EQ(after->models[m].status, on ? "running" : statuses[m]) << m;
+    EXPECT_EQ(after->models[m].at_step, on ? 0 : 50) << m;
+    EXPECT_EQ(after->models[m].hyperparameters, before->models[m].hyperparameters) << m;
+  }
+  EXPECT_EQ(reader.runs(1).front().statuses,
+            (std::map<std::string, int64_t>{
+                {"diverged", 1}, {"pruned", 1}, {"running", 2}, {"stopped", 1}}));
 }
 
 TEST(RunReader, KnowsWhenEachEvaluationWas) {
