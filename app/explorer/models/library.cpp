@@ -108,8 +108,16 @@ void Library::forget() {
   fusions_.clear();
   listed_ = false;
   not_listed_.clear();
+  asked_ = 0;
+  trials_.set_filter("");
+  // Drops the result of a job that read the previous store.
+  jobs_.start("list", []() -> Jobs::Result { return {}; });
+  close();
+}
+
+void Library::close() {
   not_opened_.clear();
-  sweep_ = asked_ = 0;
+  sweep_ = 0;
   head_ = {};
   table_.reset();
   axes_ = std::make_shared<const std::vector<TableAxis>>();
@@ -122,10 +130,9 @@ void Library::forget() {
   detail_.reset();
   glanced_.reset();
   glance_.reset();
-  trials_.set_filter("");
   trials_.set_table(nullptr);
-  // Drops the results of jobs that read the previous store.
-  for (const char* key : {"list", "open", "overview", "groups", "figure", "point", "glance"})
+  // Drops the results of jobs that read the sweep.
+  for (const char* key : {"open", "overview", "groups", "figure", "point", "glance"})
     jobs_.start(key, []() -> Jobs::Result { return {}; });
   ++version_;
 }
@@ -175,7 +182,11 @@ void Library::refresh(bool by_others) {
           !older && std::none_of(sweeps_.begin(), sweeps_.end(),
                                  [this](const SweepRow& r) { return r.id == sweep_; });
       if (gone) not_opened_.clear();
-      if (!gone || sweeps_.empty()) return;
+      if (!gone) return;
+      if (sweeps_.empty()) {
+        if (sweep_ > 0) close();
+        return;
+      }
       const auto filled = std::find_if(sweeps_.begin(), sweeps_.end(),
                                        [](const SweepRow& r) { return r.done > 0; });
       open(filled == sweeps_.end() ? sweeps_.front().id : filled->id);

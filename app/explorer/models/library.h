@@ -52,8 +52,9 @@ class Library {
   /// Why the store, or its open sweep, cannot be read; "" if it can.
   const std::string& unreadable() const { return not_listed_.empty() ? not_opened_ : not_listed_; }
   /// Reads the newest 500 sweeps and fusions again. If the open sweep was deleted, opens the newest
-  /// one with results, else the newest. `by_others`: another program wrote to the store. Then
-  /// `told` is called with what is new, and the open sweep is read again if it has more results.
+  /// one with results, else the newest; without any, none is open. `by_others`: another program
+  /// wrote to the store. Then `told` is called with what is new, and the open sweep is read again
+  /// if it has more results.
   void refresh(bool by_others = false);
   /// While this window fuses, a change of the list of fusions is no other program's.
   void set_fusing(bool fusing) { fusing_ = fusing; }
@@ -139,6 +140,8 @@ class Library {
   void note_news(const std::vector<SweepRow>& sweeps, size_t fusions);
   /// Keeps why a job could not read, and says it.
   Jobs::Result unread(std::string Library::*what, const std::string& why);
+  /// No sweep is open any more.
+  void close();
   void draw_figure();
   void draw_overview();
   void draw_groups();

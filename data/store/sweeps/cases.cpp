@@ -160,7 +160,9 @@ Json head_object(Connection& connection, int64_t sweep) {
   Query head(connection,
              "SELECT name, command, state, owner, environment, changes FROM sweep WHERE id = ?",
              sweep);
-  WIDE_ASSERT(head.step());
+  if (!head.step())
+    fail("[sweep {}] store: got no such number, expected a stored sweep; try workbench list sweeps",
+         sweep);
   const std::string state = shown_state(head.text(2), head.text(3));
   json["sweep"] = {{"id", std::to_string(sweep)},
                    {"name", head.text(0)},

@@ -317,6 +317,37 @@ TEST_F(ExplorerRobust, WhatAnotherProgramDoesToTheStoreIsNoticedAndSaid) {
   EXPECT_TRUE(driver_->sees("store: got"));
 }
 
+TEST_F(ExplorerRobust, ADeletedSweepIsShownNoLonger) {
+  store_sweep(file_.path(), {"linear"}, {2});
+  store_sweep(file_.path(), {"conv2d"}, {4});
+  open();
+  Library& library = explorer().library;
+  EXPECT_EQ(library.sweep(), 2);
+  EXPECT_NE(find("conv2d N=4"), nullptr);
+  Store::create(file_.path()).remove(2);
+  driver_->press("F5");
+  driver_->settle();
+  EXPECT_EQ(library.sweep(), 1);
+  EXPECT_NE(find("linear N=2"), nullptr);
+  library.select_row(0);
+  driver_->settle();
+  EXPECT_TRUE(library.detail());
+  // The last one.
+  Store::create(file_.path()).remove(1);
+  driver_->press("F5");
+  driver_->settle();
+  EXPECT_EQ(library.sweep(), 0);
+  EXPECT_EQ(library.table(), nullptr);
+  EXPECT_FALSE(library.point());
+  EXPECT_EQ(find("linear N=2"), nullptr);
+  EXPECT_TRUE(driver_->sees("Nothing has been measured yet"));
+  EXPECT_TRUE(driver_->sees("Nothing to compare yet"));
+  driver_->press("F5");
+  driver_->settle();
+  EXPECT_FALSE(driver_->sees("internal error"));
+  EXPECT_EQ(library.unreadable(), "");
+}
+
 /// Notes where labels of the axes along N are put.
 class LabelCanvas : public Canvas {
  public:

@@ -311,6 +311,16 @@ TEST_F(StoreTest, WhatADeadProcessRanIsInterrupted) {
   EXPECT_EQ(store.missing(1), (std::vector<int64_t>{1, 2}));
 }
 
+TEST_F(StoreTest, ADeletedSweepIsRefusedInALine) {
+  Store store = Store::create(path_);
+  store_sweep(store, "a", {4});
+  store.remove(1);
+  const std::string line =
+      "[sweep 1] store: got no such number, expected a stored sweep; try workbench list sweeps";
+  EXPECT_EQ(refused(2, [&] { store.load(1); }), line);
+  EXPECT_EQ(refused(2, [&] { store.load_head(1); }), line);
+}
+
 TEST_F(StoreTest, ExportAndImportKeepEverything) {
   const std::string file = folder_ / "one.db", other = folder_ / "other.db";
   Store store = Store::create(path_);
