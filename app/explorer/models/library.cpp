@@ -154,6 +154,13 @@ void Library::note_news(const std::vector<SweepRow>& sweeps, size_t fusions) {
   if (!news.empty()) told("another program wrote to the store: " + news);
 }
 
+void Library::read_again() {
+  ++read_agains_;
+  ++changes_;
+  refresh();
+  if (sweep_ > 0) open(sweep_);
+}
+
 void Library::refresh(bool by_others) {
   jobs_.start("list", [this, db = db_, by_others]() -> Jobs::Result {
     std::vector<SweepRow> sweeps;
@@ -171,6 +178,14 @@ void Library::refresh(bool by_others) {
     return [this, sweeps, fusions, by_others] {
       not_listed_.clear();
       if (by_others) note_news(sweeps, fusions.size());
+      const auto same_sweep = [](const SweepRow& a, const SweepRow& b) {
+        return a.id == b.id && a.done == b.done && a.state == b.state;
+      };
+      const auto same_fusion = [](const FuseRow& a, const FuseRow& b) { return a.id == b.id; };
+      if (!std::equal(sweeps_.begin(), sweeps_.end(), sweeps.begin(), sweeps.end(), same_sweep) ||
+          !std::equal(fusions_.begin(), fusions_.end(), fusions.begin(), fusions.end(),
+                      same_fusion))
+        ++changes_;
       sweeps_ = sweeps;
       fusions_ = fusions;
       listed_ = true;

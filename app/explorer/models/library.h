@@ -56,6 +56,12 @@ class Library {
   /// wrote to the store. Then `told` is called with what is new, and the open sweep is read again
   /// if it has more results.
   void refresh(bool by_others = false);
+  /// Reads the list and the open sweep again, as the user asks for.
+  void read_again();
+  /// How often the user has asked for that.
+  uint64_t read_agains() const { return read_agains_; }
+  /// Increases when the store has other sweeps, cases or fusions, and with `read_again`.
+  uint64_t changes() const { return changes_; }
   /// While this window fuses, a change of the list of fusions is no other program's.
   void set_fusing(bool fusing) { fusing_ = fusing; }
   /// Closes everything, as the store was replaced or removed.
@@ -173,7 +179,7 @@ class Library {
   std::optional<PointDetail> detail_;
   std::optional<PointKey> glanced_;
   std::optional<PointDetail> glance_;
-  uint64_t version_ = 1;
+  uint64_t version_ = 1, read_agains_ = 0, changes_ = 0;
 };
 
 }  // namespace wide

@@ -22,8 +22,8 @@ std::vector<Action> actions_of(Explorer& explorer) {
         std::clamp((explorer.settings.scale == 0 ? 1 : explorer.settings.scale) + step, 0.75, 2.0);
   };
   const auto read_again = [&explorer] {
-    explorer.library.refresh();
-    if (explorer.library.sweep() > 0) explorer.library.open(explorer.library.sweep());
+    explorer.library.read_again();
+    explorer.training.refresh();
   };
   TrialsModel& trials = explorer.library.trials();
   Settings& settings = explorer.settings;

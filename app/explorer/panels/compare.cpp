@@ -114,9 +114,17 @@ class ComparePanel : public Panel {
 
   void start(Explorer& explorer) {
     const std::pair wanted{before_, after_};
-    if (wanted == of_) return;
+    // While a trial is timed nothing else may run, except what the user asks for.
+    if (wanted == of_ && explorer.run.progress().timing) return;
+    std::string state = fmt::format("{}", explorer.library.read_agains());
+    for (const SweepRow& row : explorer.library.sweeps())
+      if (row.id == before_ || std::find(after_.begin(), after_.end(), row.id) != after_.end())
+        state += fmt::format(" {} {} {}", row.id, row.done, row.state);
+    const bool others = wanted != of_;
+    if (!others && state == state_) return;
     of_ = wanted;
-    done_.clear();
+    state_ = state;
+    if (others) done_.clear();
     explorer.jobs.start("compare", [this, db = explorer.library.db(), wanted]() -> Jobs::Result {
       Store store = Store::read(db);
       const SweepReport before = store.load(wanted.first);
@@ -171,11 +179,17 @@ class ComparePanel : public Panel {
     if (chosen_ == key) return;
     chosen_ = key;
     moments_.clear();
-    explorer.jobs.start("history", [this, db = explorer.library.db(), key]() -> Jobs::Result {
-      return [this, key, moments = trial_history(db, key)]() mutable {
-        if (chosen_ == key) moments_ = std::move(moments);
-      };
-    });
+    read_history(explorer);
+  }
+
+  void read_history(Explorer& explorer) {
+    history_at_ = explorer.library.changes();
+    explorer.jobs.start("history",
+                        [this, db = explorer.library.db(), key = *chosen_]() -> Jobs::Result {
+                          return [this, key, moments = trial_history(db, key)]() mutable {
+                            if (chosen_ == key) moments_ = std::move(moments);
+                          };
+                        });
   }
 
   /// Selects the trial in the whole window, if the open sweep has it.
@@ -199,6 +213,8 @@ class ComparePanel : public Panel {
 
   /// The trial's results in all sweeps, newest first.
   void history(Explorer& explorer, Ui& ui) {
+    if (history_at_ != explorer.library.changes() && !explorer.run.progress().timing)
+      read_history(explorer);
     const float width = ImGui::GetContentRegionAvail().x;
     ui.fitted("through all sweeps: " + chosen_->text(), width);
     if (moments_.empty()) {
@@ -345,6 +361,7 @@ class ComparePanel : public Panel {
   int64_t before_ = 0, asked_ = 0;
   std::vector<int64_t> after_;
   std::pair<int64_t, std::vector<int64_t>> of_;  // the ids compared last
+  std::string state_;                            // how far those sweeps were
   std::vector<Comparison> done_;                 // comparisons of `before_` with each of `after_`
   std::vector<ComparedLine> lines_;
   std::vector<size_t> shown_;  // indices in `lines_`
@@ -353,6 +370,7 @@ class ComparePanel : public Panel {
   std::optional<PointKey> point_;  // the window's selection when last followed
   std::optional<TrialKey> chosen_;
   std::vector<PastTrial> moments_;  // the history of `chosen_`
+  uint64_t history_at_ = 0;         // `Library::changes` when it was read
 };
 
 const bool registered =

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "app/explorer/explorer.h"
 #include "app/version.h"
@@ -33,8 +34,10 @@ bool changes_by_itself(const std::string& what) {
 class EnvironmentPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
-    if (!asked_) {
-      asked_ = true;
+    // While a trial is timed nothing else may run.
+    const uint64_t changes = explorer.library.changes();
+    if (!read_at_ || (*read_at_ != changes && !explorer.run.progress().timing)) {
+      read_at_ = changes;
       explorer.jobs.start("environment", [this, db = explorer.library.db()]() -> Jobs::Result {
         Environment e = capture_environment("workbench", version(), git_state());
         ReportTable here = environment_table(e);
@@ -86,7 +89,7 @@ class EnvironmentPanel : public Panel {
     ImGui::EndTable();
   }
 
-  void store_replaced() override { asked_ = false; }
+  void store_replaced() override { read_at_.reset(); }
 
  private:
   /// The machine whose facts are shown; draws a list of machines if the sweep has several.
@@ -127,7 +130,7 @@ class EnvironmentPanel : public Panel {
       ui.fitted(readable(what, before));
   }
 
-  bool asked_ = false;
+  std::optional<uint64_t> read_at_;  // `Library::changes` when last read
   ReportTable here_;
   std::string store_, machine_;
 };

@@ -18,11 +18,15 @@ void set_samples(Timing* t, double ns) {
   summarise(*t);
 }
 
-/// Strategies whose times are known: s1 takes `first` times as long as the baselines, s2 half.
-int64_t store_times(const std::string& path, double first, bool disturbed, bool wrong = false) {
+StoredCases times_plan() {
   StoredCases plan = stored_plan("times", {});
   for (const int64_t n : {2, 4, 8, 16})
     plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
+  return plan;
+}
+
+/// Strategies whose times are known: s1 takes `first` times as long as the baselines, s2 half.
+std::vector<Case> times_cases(double first, bool disturbed, bool wrong = false) {
   std::vector<Case> results;
   for (const int64_t n : {2, 4, 8, 16}) {
     Case c = shown_case("linear", n);
@@ -35,7 +39,11 @@ int64_t store_times(const std::string& path, double first, bool disturbed, bool 
     if (wrong && n == 16) c.trials[1].status = Status::incorrect;
     results.push_back(c);
   }
-  return store_cases(path, plan, results);
+  return results;
+}
+
+int64_t store_times(const std::string& path, double first, bool disturbed, bool wrong = false) {
+  return store_cases(path, times_plan(), times_cases(first, disturbed, wrong));
 }
 
 class ExplorerCompare : public ::testing::Test {
@@ -185,6 +193,50 @@ TEST_F(ExplorerCompare, ATrialThroughAllSweepsIsThatOfTheStore) {
   driver_->click("1 · times");
   driver_->settle();
   EXPECT_EQ(library.sweep(), 1);
+}
+
+TEST_F(ExplorerCompare, ASweepThatGrowsIsComparedAgain) {
+  store_times(file_.path(), 0.5, false);
+  Store store = Store::create(file_.path());
+  const int64_t sweep = store.begin(times_plan());
+  const std::vector<Case> cases = times_cases(1.5, false);
+  store.add_case(sweep, 0, cases[0]);
+  open();
+  const auto in_words = [&] { return verdicts_text(compare_sweeps(store.load(1), store.load(2))); };
+  const std::string first = in_words();
+  EXPECT_TRUE(driver_->sees(first)) << first;
+  driver_->click("compared linear/s1 n=2 B16 D256");
+  driver_->settle();
+  EXPECT_EQ(find("compared linear/s1 n=8 B16 D256"), nullptr);
+  for (size_t i = 1; i < cases.size(); ++i)
+    store.add_case(sweep, static_cast<int64_t>(i), cases[i]);
+  screen_->explorer().library.refresh(true);
+  driver_->settle();
+  driver_->settle();
+  const std::string second = in_words();
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(driver_->sees(second)) << second;
+  EXPECT_NE(find("compared linear/s1 n=8 B16 D256"), nullptr);
+  // So does the history of the trial that is chosen.
+  EXPECT_NE(find("2 · times"), nullptr);
+  EXPECT_EQ(find("3 · times"), nullptr);
+  store.add_case(store.begin(times_plan()), 0, cases[0]);
+  screen_->explorer().library.refresh(true);
+  driver_->settle();
+  driver_->settle();
+  EXPECT_NE(find("3 · times"), nullptr);
+  // What has as many cases as before is read again when the user asks for it.
+  {
+    SQLite::Database db(file_.path(), SQLite::OPEN_READWRITE);
+    db.exec(
+        "UPDATE trial SET status = 'incorrect' WHERE strategy = 's2' AND \"case\" IN "
+        "(SELECT id FROM \"case\" WHERE sweep = 2 AND n = 4)");
+  }
+  EXPECT_FALSE(driver_->sees("ok to incorrect"));
+  driver_->press("F5");
+  driver_->settle();
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("ok to incorrect"));
 }
 
 }  // namespace

@@ -348,6 +348,19 @@ TEST_F(ExplorerRobust, ADeletedSweepIsShownNoLonger) {
   EXPECT_EQ(library.unreadable(), "");
 }
 
+TEST_F(ExplorerRobust, TheNumbersOfTheStoreFollowIt) {
+  store_sweep(file_.path(), {"linear"}, {2});
+  open();
+  explorer().show("environment");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees(": 1 sweeps, "));
+  store_sweep(file_.path(), {"conv2d"}, {2});
+  explorer().library.refresh(true);
+  driver_->settle();
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees(": 2 sweeps, "));
+}
+
 /// Notes where labels of the axes along N are put.
 class LabelCanvas : public Canvas {
  public:
