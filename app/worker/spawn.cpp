@@ -103,6 +103,10 @@ void Spawned::await() const {
   }
 }
 
+void Spawned::interrupt() const {
+  if (pid_ > 0) ::kill(-pid_, SIGINT);
+}
+
 void Spawned::kill() const {
   if (pid_ > 0) ::kill(-pid_, SIGKILL);
 }

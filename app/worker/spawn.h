@@ -27,6 +27,8 @@ class Spawned {
   bool ended() const;
   /// Waits until the child has ended.
   void await() const;
+  /// Sends SIGINT to the child's process group, as Ctrl+C does. As `kill`.
+  void interrupt() const;
   /// Kills the child's process group. May be called from any thread, until `reap` is called.
   void kill() const;
   /// Kills what is left of the process group, the child too if it still runs, and returns the

@@ -3,9 +3,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+
+#include "engine/machine/clock.h"
+
 namespace wide {
 
 Child::~Child() {
+  if (patience_s > 0) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (process_) process_->interrupt();
+    }
+    const double end_s = now_s() + patience_s;
+    while (running() && now_s() < end_s) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   stop();
   if (thread_.joinable()) thread_.join();
 }

@@ -26,6 +26,9 @@ class Child {
   /// The exit code of the last child that ended, or 128 plus its signal; -1 if none has ended.
   int code() const;
 
+  /// How long the destructor waits for a child that still runs to end by itself after SIGINT,
+  /// before it kills it: a training saves its state meanwhile.
+  double patience_s = 0;
   std::function<void()> wake = [] {};  // called on any thread when there is new output
 
  private:

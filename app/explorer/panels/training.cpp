@@ -18,6 +18,9 @@ namespace {
 
 constexpr double kNear = 8;  // units: the largest distance from the mouse to a line
 
+/// How long a window that is closed waits for a training that it resumed to save its state.
+constexpr double kSaving_s = 60;
+
 constexpr double kSmoothings[] = {0, 0.5, 0.8, 0.9, 0.97};
 
 class TrainingPanel : public Panel {
@@ -210,6 +213,7 @@ class TrainingPanel : public Panel {
                             : "Goes on from the last state that " + run.dir + " has"))
       return;
     child_.wake = [&explorer] { explorer.jobs.wake(); };
+    child_.patience_s = kSaving_s;
     try {
       child_.start({"train", "--resume", run.dir, "--db", explorer.library.db()});
       started_ = true;
