@@ -171,7 +171,8 @@ class ScatterPanel : public Panel {
     ImGui::BeginTooltip();
     ui.text(fmt::format("model {}", nearest->model->model));
     ui.muted(nearest->model->configuration);
-    ui.text(fmt::format("{} {:.5g}, best {:.5g}", along_, nearest->value.x, nearest->value.y));
+    ui.text(fmt::format("{} {}, best {}", along_, shown_number(nearest->value.x),
+                        shown_number(nearest->value.y)));
     ImGui::EndTooltip();
   }
 

@@ -334,7 +334,8 @@ class TrainingPanel : public Panel {
     ImGui::BeginTooltip();
     ui.text(nearest->name + (nearest->dashed ? ", training" : ""));
     if (model != view.models.end()) ui.muted(model->configuration);
-    ui.text(fmt::format("{:.5g} at {} {:.6g}", value.y, training.options().along, value.x));
+    ui.text(fmt::format("{} at {} {}", shown_number(value.y), training.options().along,
+                        shown_number(value.x)));
     ImGui::EndTooltip();
     if (ImGui::IsMouseReleased(0) && !moved_) training.light(nearest->key);
   }

@@ -129,6 +129,24 @@ TEST_F(ExplorerTraining, TheTableHasWhatDiffersAndTheSpreadOverSeeds) {
   EXPECT_NE(csv.find(fmt::format("\n0,0.001,trained,{},", best[0])), std::string::npos) << csv;
 }
 
+TEST(ExplorerTrainingCells, StepsAndNumbersOfModelsHaveAllDigits) {
+  RunHistory run = run_head(stored_report(1, 200'000, "long", "complete"));
+  run.models[0].number = 1'234'567;
+  run.add("loss", 0, 104'456, 0.123456789);
+  const TrainingView view = training_view({std::make_shared<const RunHistory>(run)}, {});
+  const auto cell = [&](const std::string& title) -> std::string {
+    for (size_t c = 0; c < view.columns.size(); ++c)
+      if (view.columns[c].title == title) return view.cell(view.models[0], c);
+    return "no such column";
+  };
+  EXPECT_EQ(cell("model"), "1234567");
+  EXPECT_EQ(cell("at step"), "104456");
+  EXPECT_EQ(cell("best loss"), "0.12346");
+  EXPECT_EQ(shown_number(-3), "-3");
+  EXPECT_EQ(shown_number(2.5), "2.5");
+  EXPECT_EQ(shown_number(1e300), "1e+300");
+}
+
 TEST_F(ExplorerTraining, ABoxInTheScatterFiltersCurvesAndTable) {
   store_run(file_.path(), 8, 13);
   open();

@@ -129,10 +129,16 @@ void take_spreads(TrainingView* view) {
 
 }  // namespace
 
+std::string shown_number(double value) {
+  constexpr double kExact = 1e15;  // below it, a double holds every whole number
+  return std::abs(value) < kExact && std::trunc(value) == value ? fmt::format("{:.0f}", value)
+                                                                : fmt::format("{:.5g}", value);
+}
+
 std::string TrainingView::cell(const TrainedModel& m, size_t column) const {
   if (const auto& number = columns.at(column).number) {
     const std::optional<double> value = number(*this, m);
-    return value ? fmt::format("{:.5g}", *value) : "";
+    return value ? shown_number(*value) : "";
   }
   const ModelReport& model = report(m);
   if (model.status == "trained" || model.status == "running") return model.status;

@@ -52,6 +52,8 @@ struct TrainingView {
   std::string cell(const TrainedModel& model, size_t column) const;
 };
 
+/// A whole number, such as a step, with all of its digits, another number with five.
+std::string shown_number(double value);
 /// Computes everything that the panels show of the runs.
 TrainingView training_view(Runs runs, const RunFigureOptions& options);
 /// Places in `view.models` in the order of a column; models without a value come last.
