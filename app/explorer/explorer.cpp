@@ -43,12 +43,12 @@ Explorer::Explorer(std::string db, Settings with)
 bool Explorer::update() {
   bool changed = jobs.deliver();
   library.follow_filter();
-  // While a trial is timed nothing else may run.
-  watching_ = training.update(now_s(), run.progress().timing);
   if (look_at_store()) {
     tell_store_change(std::exchange(change_, StoreChange::none));
     changed = true;
   }
+  // While a trial is timed nothing else may run.
+  watching_ = training.update(now_s(), run.progress().timing);
   if (const uint64_t stored = run.stored(); stored != stored_) {
     stored_ = stored;
     changed = true;
@@ -70,6 +70,7 @@ void Explorer::tell_store_change(StoreChange change) {
   if (change == StoreChange::written) {
     // Changes by this window's own sweep are read after every case instead.
     if (!run.active()) library.refresh(true);
+    training.refresh();
     return;
   }
   const char* what = change == StoreChange::gone       ? "is gone: nothing is left to show of it"

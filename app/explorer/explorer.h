@@ -38,7 +38,7 @@ class Explorer {
   bool update();
   /// Whether other programs changed the store; the next `update` handles it.
   bool look_at_store();
-  /// Whether a visible panel shows the progress of other processes.
+  /// Whether a visible panel shows other processes that go on.
   bool watching() const { return watching_; }
 
   /// Shows a panel by its name; false if there is no such panel.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "app/explorer/window/png.h"
 #include "engine/machine/clock.h"
@@ -194,6 +196,36 @@ TEST_F(ExplorerTraining, ARunOfAnotherProcessAppearsAndGrowsWithinTwoSeconds) {
   begun = now_s();
   while (view().runs[0]->last_step() < 90 && now_s() - begun < 10) screen_->frame();
   EXPECT_LT(now_s() - begun, 2);
+}
+
+TEST_F(ExplorerTraining, AStoreThatStaysAsItIsIsNotReadAgain) {
+  store_run(file_.path(), 4, 5);
+  open();
+  Explorer& explorer = screen_->explorer();
+  const auto reads_within = [&](double seconds) {
+    bool any = false;
+    for (const double end = now_s() + seconds; now_s() < end && !any;) {
+      screen_->frame();
+      any = explorer.jobs.busy("training") || explorer.watching();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return any;
+  };
+  EXPECT_FALSE(reads_within(2.5)) << "nothing trains, and nothing was written";
+  Store store = Store::create(file_.path());
+  const std::string run = store.begin_run(stored_run(6, 130, "later"), "", 0);
+  EXPECT_TRUE(reads_within(10)) << "it was written";
+  explorer.training.choose(std::stoll(run));
+  driver_->await("run 2 · later · running");
+  driver_->settle();
+  EXPECT_TRUE(reads_within(10)) << "a run goes on";
+  store.end_run(run, stored_run(6, 130, "later", "complete"));
+  driver_->await("run 2 · later · complete");
+  for (int i = 0; i < 3; ++i) {  // what was written is noticed after it is read
+    reads_within(1);
+    driver_->settle();
+  }
+  EXPECT_FALSE(reads_within(2.5)) << "it has ended";
 }
 
 TEST_F(ExplorerTraining, AModelAndARunAreAskedToStop) {

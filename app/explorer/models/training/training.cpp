@@ -288,44 +288,49 @@ void TrainingModel::lay_over(int64_t run) {
 bool TrainingModel::update(double now_s, bool timing) {
   const bool watched = std::exchange(watched_, false);
   if (!watched) return false;
-  if (timing || now_s < next_s_ || jobs_.busy("training")) return true;
+  const bool goes_on =
+      wanted_ != read_ || std::any_of(rows_.begin(), rows_.end(),
+                                      [](const RunRow& row) { return row.state == "running"; });
+  if (!goes_on || timing || now_s < next_s_ || jobs_.busy("training")) return goes_on;
   next_s_ = now_s + kLookPeriod_s;
-  jobs_.start(
-      "training",
-      [this, db = db_, chosen = chosen_, over = over_, before = histories_]() -> Jobs::Result {
-        std::vector<RunRow> rows;
-        Runs runs;
-        int64_t run = chosen, second = over;
-        if (std::filesystem::exists(db)) {
-          RunReader reader(db);
-          rows = reader.runs(kMostRuns);
-          const auto there = [&](int64_t id) {
-            return std::any_of(rows.begin(), rows.end(),
-                               [id](const RunRow& r) { return r.id == id; });
-          };
-          if (!there(run)) run = rows.empty() ? 0 : rows.front().id;
-          if (second == run || !there(second)) second = 0;
-          for (const int64_t id : {run, second}) {
-            if (id == 0) continue;
-            std::shared_ptr<const RunHistory> known;
-            for (const auto& history : before)
-              if (history->id == id) known = history;
-            if (auto history = reader.read(id, known)) runs.push_back(std::move(history));
-          }
-        }
-        return [this, rows, runs, run, second, chosen, over] {
-          rows_ = rows;
-          listed_ = true;
-          if (chosen != chosen_ || over != over_) return;  // the user chose another run meanwhile
-          // What was chosen of a run that is gone holds for no other.
-          if (run != chosen_) show(run);
-          if (second != over_) lay_over(second);
-          const bool same = runs == histories_;
-          histories_ = runs;
-          if (!same || !view_) draw_up();
-        };
-      });
-  return true;
+  jobs_.start("training",
+              [this, db = db_, chosen = chosen_, over = over_, before = histories_,
+               wanted = wanted_]() -> Jobs::Result {
+                std::vector<RunRow> rows;
+                Runs runs;
+                int64_t run = chosen, second = over;
+                if (std::filesystem::exists(db)) {
+                  RunReader reader(db);
+                  rows = reader.runs(kMostRuns);
+                  const auto there = [&](int64_t id) {
+                    return std::any_of(rows.begin(), rows.end(),
+                                       [id](const RunRow& r) { return r.id == id; });
+                  };
+                  if (!there(run)) run = rows.empty() ? 0 : rows.front().id;
+                  if (second == run || !there(second)) second = 0;
+                  for (const int64_t id : {run, second}) {
+                    if (id == 0) continue;
+                    std::shared_ptr<const RunHistory> known;
+                    for (const auto& history : before)
+                      if (history->id == id) known = history;
+                    if (auto history = reader.read(id, known)) runs.push_back(std::move(history));
+                  }
+                }
+                return [this, rows, runs, run, second, chosen, over, wanted] {
+                  read_ = wanted;
+                  rows_ = rows;
+                  listed_ = true;
+                  if (chosen != chosen_ || over != over_)
+                    return;  // the user chose another run meanwhile
+                  // What was chosen of a run that is gone holds for no other.
+                  if (run != chosen_) show(run);
+                  if (second != over_) lay_over(second);
+                  const bool same = runs == histories_;
+                  histories_ = runs;
+                  if (!same || !view_) draw_up();
+                };
+              });
+  return goes_on;
 }
 
 void TrainingModel::stop(int64_t model, std::function<void(const std::string&)> said) {

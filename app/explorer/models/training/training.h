@@ -83,8 +83,9 @@ struct FaintLines : FaintAsked {
   bool continued = false;      // continued from the previous image
 };
 
-/// The store's training runs, read about once a second while a panel shows them, so that runs of
-/// other processes appear and grow.
+/// The store's training runs. While a panel shows them they are read when the store has changed,
+/// and about once a second as long as one of them goes on, so that runs of other processes appear
+/// and grow.
 class TrainingModel {
  public:
   TrainingModel(Jobs& jobs, std::string db);
@@ -92,12 +93,15 @@ class TrainingModel {
   /// Called by a panel in each frame in which it shows a run.
   void watch() { watched_ = true; }
   /// Reads the store when it is time, but not while a trial is `timing`. Returns whether runs are
-  /// watched now.
+  /// watched now that go on, or have not been read as they are.
   bool update(double now_s, bool timing);
   /// The store was replaced: clears the choice of runs.
   void forget();
   /// Reads the store as soon as possible.
-  void refresh() { next_s_ = 0; }
+  void refresh() {
+    ++wanted_;
+    next_s_ = 0;
+  }
 
   const std::vector<RunRow>& runs() const { return rows_; }
   bool listed() const { return listed_; }
@@ -137,7 +141,8 @@ class TrainingModel {
   Jobs& jobs_;
   std::string db_;
   std::vector<RunRow> rows_;
-  bool listed_ = false, watched_ = false, stale_ = false;
+  bool listed_ = false, watched_ = false;
+  uint64_t wanted_ = 1, read_ = 0;  // how often the store was to be read; the last one that was
   double next_s_ = 0;
   int64_t chosen_ = 0, over_ = 0, lit_ = -1;
   Runs histories_;
