@@ -28,6 +28,13 @@ TEST(ExplorerRunCommand, OptionsAreChangedWhereTheyStandAndAddedWhereNot) {
   EXPECT_EQ(option_value(command, "--batch"), "");
   EXPECT_EQ(changed_command(command, {{"-n", "8"}, {"--lr", "1e-3"}, {"--batch", "16"}}),
             "workbench train net.pt2 --data 'my data.npz' -n 8 --lr=1e-3 --batch 16");
+  // An option is known by both of its names: `train` refuses a command that has it twice.
+  const std::string sized = "workbench train a --batch-size 16 --lr 0.1";
+  EXPECT_EQ(option_value(sized, "--batch"), "16");
+  EXPECT_EQ(changed_command(sized, {{"--batch", "8"}}),
+            "workbench train a --batch-size 8 --lr 0.1");
+  EXPECT_EQ(changed_command("workbench train a --batch-size=16", {{"--batch", "8"}}),
+            "workbench train a --batch=8");
   // What somebody typed is a word of its option, not the shell's.
   EXPECT_EQ(changed_command("workbench train a", {{"--save", "x; touch owned"}}),
             "workbench train a --save 'x; touch owned'");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "data/escape.h"
 #include "data/text.h"
@@ -48,9 +49,14 @@ std::vector<std::string> shell_words_of(const std::string& command) {
   return words;
 }
 
-/// Whether a word is the option, in its long form or the short one that `workbench train` prints.
+/// Whether a word is the option, by any of the names that `workbench train` knows it by.
 bool same_option(const std::string& word, const std::string& option) {
-  return word == option || (option == "-n" && word == "--n") || (option == "--n" && word == "-n");
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"-n", "--n"},
+                                                                   {"--batch", "--batch-size"}};
+  return word == option || std::any_of(std::begin(kNames), std::end(kNames), [&](const auto& two) {
+           return (word == two.first && option == two.second) ||
+                  (word == two.second && option == two.first);
+         });
 }
 
 /// The option's position, and whether its value is in the same word.
