@@ -202,21 +202,24 @@ class TrainingPanel : public Panel {
 
   /// Resumes an interrupted run in a process of its own.
   void resume(Explorer& explorer, Ui& ui, const RunHistory& run) {
-    if (child_.running()) {
-      ui.next_label("goes on", "A process of its own goes on with a run; its curves grow here.");
+    const bool busy = child_.running();
+    if (busy && run.id == resumed_) {
+      ui.next_label("goes on", "A process of its own goes on with it; its curves grow here.");
       return;
     }
     if (run.state != "interrupted" && run.state != "cancelled") return;
-    if (!ui.next_button("Resume run", !run.dir.empty(),
-                        run.dir.empty()
-                            ? "It was not saved: train --save keeps what a resume needs."
-                            : "Goes on from the last state that " + run.dir + " has"))
+    if (!ui.next_button(
+            "Resume run", !run.dir.empty() && !busy,
+            run.dir.empty() ? "It was not saved: train --save keeps what a resume needs."
+            : busy ? fmt::format("Run {} goes on now; this one can when that has ended.", resumed_)
+                   : "Goes on from the last state that " + run.dir + " has"))
       return;
     child_.wake = [&explorer] { explorer.jobs.wake(); };
     child_.patience_s = kSaving_s;
     try {
       child_.start({"train", "--resume", run.dir, "--db", explorer.library.db()});
       started_ = true;
+      resumed_ = run.id;
       explorer.say(fmt::format("run {} goes on", run.id));
     } catch (const std::exception& e) {
       explorer.say(one_line(e), true);
@@ -400,6 +403,7 @@ class TrainingPanel : public Panel {
   ChangedRun changed_;
   Child child_;
   bool started_ = false;  // a resume that may still run
+  int64_t resumed_ = 0;   // the run that `child_` goes on with
 };
 
 const bool registered = add_panel(

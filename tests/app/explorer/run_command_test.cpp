@@ -1,15 +1,20 @@
 // From a training run that is stored to another one: its command, its checkpoints, its resume.
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
+#include <thread>
 
+#include "app/explorer/models/child.h"
 #include "app/explorer/models/training/run_command.h"
 #include "app/explorer/models/training/training.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 
@@ -169,6 +174,78 @@ TEST_F(ExplorerRunAgain, AnInterruptedRunIsResumedInAProcessOfItsOwn) {
   // Its folder is not there: the process says so, and the window shows what it said.
   driver_->await("got no run.safetensors");
   EXPECT_NE(screen_->ui().items.find("Resume run"), nullptr);
+}
+
+/// The arguments of a training that would take hours, and saves by itself only at its end.
+std::vector<std::string> long_training(const StoreFile& file) {
+  std::ofstream data(file.path("data.csv"));
+  for (int i = 0; i < 64; ++i) data << "x" << i << ",";
+  data << "y\n";
+  for (int k = 0; k < 40; ++k) {
+    for (int i = 0; i < 64; ++i) data << (k * 7 + i * 3) % 11 + 0.5 << ",";
+    data << k % 2 << "\n";
+  }
+  return {"train",        "mlp",       "--data",       file.path("data.csv"),
+          "--target",     "y",         "-n",           "2",
+          "--validation", "0.25",      "--steps",      "100000000",
+          "--eval-every", "10",        "--save-every", "100000000",
+          "--check",      "0",         "--save",       file.path("run"),
+          "--db",         file.path(), "--quiet"};
+}
+
+/// The state of the store's first run as it stands there: of one that was killed, "running".
+std::string stored_state(const StoreFile& file) {
+  try {
+    SQLite::Database db(file.path(), SQLite::OPEN_READONLY);
+    db.setBusyTimeout(10'000);
+    return db.execAndGet("SELECT state FROM run WHERE id = 1").getString();
+  } catch (const std::exception&) {
+    return "";  // not there yet
+  }
+}
+
+TEST_F(ExplorerRunAgain, AResumedTrainingIsSavedWhenTheWindowCloses) {
+  {
+    Child child;
+    child.patience_s = 120;
+    child.start(long_training(file_));
+    const double end_s = now_s() + 120;
+    while (stored_state(file_).empty() && child.running() && now_s() < end_s)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_TRUE(child.running()) << child.output();
+    EXPECT_EQ(stored_state(file_), "running");
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  EXPECT_EQ(stored_state(file_), "interrupted");
+  EXPECT_TRUE(fs::exists(file_.path("run/report.json")));
+
+  Store store = Store::create(file_.path());
+  const std::string other = store.begin_run(stored_run(4, 50, "other"), "", 0);
+  store.add_run_rows(stored_rows(other, 4, 0, 3));
+  store.end_run(other, stored_run(4, 50, "other", "interrupted"));
+  open();
+  TrainingModel& training = screen_->explorer().training;
+  const auto find = [&](const char* label) { return screen_->ui().items.find(label, true); };
+  training.choose(1);
+  driver_->settle();
+  driver_->await("run 1 · mlp · interrupted");
+  driver_->settle();
+  driver_->click("Resume run");
+  driver_->await("run 1 · mlp · running");
+  driver_->settle();
+  EXPECT_NE(find("goes on"), nullptr);
+  // It is another run that goes on: this one does not, and has to wait.
+  training.choose(2);
+  driver_->settle();
+  driver_->await("run 2 · other · interrupted");
+  driver_->settle();
+  EXPECT_EQ(find("goes on"), nullptr);
+  ASSERT_NE(find("Resume run"), nullptr);
+  EXPECT_FALSE(find("Resume run")->enabled);
+  EXPECT_EQ(stored_state(file_), "running");
+  driver_.reset();
+  screen_.reset();
+  EXPECT_EQ(stored_state(file_), "interrupted");
 }
 
 TEST_F(ExplorerRunAgain, ACompleteRunHasNothingToResume) {

@@ -1,12 +1,7 @@
 // What is chosen to run or to fuse, and what the command line would be.
-#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "app/explorer/models/child.h"
 #include "app/explorer/models/fusions/fuse.h"
@@ -15,7 +10,6 @@
 #include "app/sweep/record.h"
 #include "data/reports/sweep/report.h"
 #include "data/reports/sweep/report_json.h"
-#include "engine/machine/clock.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::run_test {
@@ -219,49 +213,6 @@ TEST(ExplorerChild, RunsThisProgramAndSurvivesItsEnd) {
   child.stop();
   while (child.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_NE(child.code(), 0);
-}
-
-TEST(ExplorerChild, ATrainingSavesBeforeItIsGone) {
-  const StoreFile file;
-  {
-    std::ofstream data(file.path("data.csv"));
-    for (int i = 0; i < 64; ++i) data << "x" << i << ",";
-    data << "y\n";
-    for (int k = 0; k < 40; ++k) {
-      for (int i = 0; i < 64; ++i) data << (k * 7 + i * 3) % 11 + 0.5 << ",";
-      data << k % 2 << "\n";
-    }
-  }
-  // It would train for hours, and save by itself only at its end.
-  const std::vector<std::string> arguments = {
-      "train",        "mlp",       "--data",       file.path("data.csv"),
-      "--target",     "y",         "-n",           "2",
-      "--validation", "0.25",      "--steps",      "100000000",
-      "--eval-every", "10",        "--save-every", "100000000",
-      "--check",      "0",         "--save",       file.path("run"),
-      "--db",         file.path(), "--quiet"};
-  const auto state = [&]() -> std::string {
-    try {
-      SQLite::Database db(file.path(), SQLite::OPEN_READONLY);
-      db.setBusyTimeout(10'000);
-      return db.execAndGet("SELECT state FROM run").getString();
-    } catch (const std::exception&) {
-      return "";  // not there yet
-    }
-  };
-  {
-    Child child;
-    child.patience_s = 120;
-    child.start(arguments);
-    const double end_s = now_s() + 120;
-    while (state().empty() && child.running() && now_s() < end_s)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    ASSERT_TRUE(child.running()) << child.output();
-    EXPECT_EQ(state(), "running");
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  }
-  EXPECT_EQ(state(), "interrupted") << "killed, it would be what it was: running";
-  EXPECT_TRUE(std::filesystem::exists(file.path("run/report.json")));
 }
 
 }  // namespace
