@@ -123,18 +123,19 @@ class ScatterPanel : public Panel {
     ui.note_last(ItemKind::area, "scatter");
     for (const Spot& spot : spots) {
       const ImVec2 at = canvas.px(spot.at);
-      const RunHistory& run = *view.runs[spot.model->run];
-      const int64_t number = run.models[spot.model->model].number;
-      const std::string label = view.runs.size() > 1
-                                    ? fmt::format("point run {} model {}", run.id, number)
-                                    : fmt::format("point model {}", number);
-      ui.note(ItemKind::mark, label, {at.x - ui.px(2), at.y - ui.px(2)},
-              {at.x + ui.px(2), at.y + ui.px(2)});
+      ui.note(ItemKind::mark, "point " + name_of(view, *spot.model),
+              {at.x - ui.px(2), at.y - ui.px(2)}, {at.x + ui.px(2), at.y + ui.px(2)});
     }
-    mouse(ui, training, canvas, spots);
+    mouse(ui, training, view, canvas, spots);
   }
 
-  void mouse(Ui& ui, TrainingModel& training, const DrawCanvas& canvas,
+  /// "model 3", with its run if there are two.
+  static std::string name_of(const TrainingView& view, const TrainedModel& model) {
+    const std::string name = fmt::format("model {}", view.report(model).number);
+    return view.runs.size() > 1 ? fmt::format("run {} {}", view.runs[model.run]->id, name) : name;
+  }
+
+  void mouse(Ui& ui, TrainingModel& training, const TrainingView& view, const DrawCanvas& canvas,
              const std::vector<Spot>& spots) {
     const ImGuiIO& io = ImGui::GetIO();
     const bool over = ImGui::IsItemHovered(), held = ImGui::IsItemActive();
@@ -169,7 +170,7 @@ class ScatterPanel : public Panel {
     }
     if (!nearest || held) return;
     ImGui::BeginTooltip();
-    ui.text(fmt::format("model {}", nearest->model->model));
+    ui.text(name_of(view, *nearest->model));
     ui.muted(nearest->model->configuration);
     ui.text(fmt::format("{} {}, best {}", along_, shown_number(nearest->value.x),
                         shown_number(nearest->value.y)));

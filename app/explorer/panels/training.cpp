@@ -145,8 +145,10 @@ class TrainingPanel : public Panel {
       training.stop(run.models[static_cast<size_t>(lit)].number, said);
     if (ui.next_button(
             "Stop run", true,
-            "The run saves and ends at its next evaluation, as by Ctrl+C: workbench train "
-            "--resume goes on with it.",
+            run.dir.empty()
+                ? "The run ends at its next evaluation. It is not saved: nothing goes on with it."
+                : "The run saves and ends at its next evaluation, as by Ctrl+C: workbench train "
+                  "--resume goes on with it.",
             Look::danger))
       training.stop(-1, said);
   }

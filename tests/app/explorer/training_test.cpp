@@ -359,6 +359,35 @@ TEST_F(ExplorerTraining, ASecondRunWithoutTheMetricHasNoBestValues) {
   EXPECT_FALSE(driver_->sees("No evaluation is stored yet"));
 }
 
+TEST_F(ExplorerTraining, TooltipsNameTheRunAndSayWhatIsSaved) {
+  Store store = Store::create(file_.path());
+  RunReport report = stored_report(2, 40, "other");
+  report.run.dir.clear();
+  const std::string run = store.begin_run(to_json(report), "", 0);
+  store.add_run_rows(stored_rows(run, 2, 0, 4));
+  store_run(file_.path(), 8, 13);
+  open();
+  screen_->explorer().training.lay_over(1);
+  driver_->settle();
+  driver_->await("10 of 10 models shown");
+  driver_->settle();
+  driver_->hover("point run 1 model 1");
+  const auto says = [&](const std::string& text) {
+    const auto& items = screen_->ui().items.last();
+    return std::any_of(items.begin(), items.end(), [&](const ScreenItem& i) {
+      return i.kind == ItemKind::text && i.label == text;
+    });
+  };
+  EXPECT_TRUE(says("run 1 model 1"));
+  EXPECT_FALSE(says("model 1")) << "of which run?";
+  // That run has no folder: nothing is saved when it stops.
+  screen_->explorer().training.choose(1);
+  driver_->settle();
+  driver_->await("2 of 2 models shown");
+  ASSERT_NE(screen_->ui().items.find("Stop run"), nullptr);
+  EXPECT_NE(screen_->ui().items.find("Stop run")->tip.find("It is not saved"), std::string::npos);
+}
+
 TEST_F(ExplorerTraining, NothingIsCutOffOrOverlapsAtAnySize) {
   store_run(file_.path(), 60, 13);
   store_run(file_.path(), 8, 13, "a run with a name that is rather long");

@@ -151,7 +151,7 @@ TEST_F(ExplorerTrue, AfterAFusionNoOlderOneStandsInItsPlace) {
   driver_->click("models");
   driver_->type("2");
   driver_->click("Fuse");
-  EXPECT_TRUE(driver_->sees("fusing, checking and timing"));
+  driver_->await("fusing, checking and timing");
   {
     // The fusion ends, and the list of fusions cannot be read yet.
     const OccupiedJobs occupied(screen_->explorer().jobs);
