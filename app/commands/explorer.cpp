@@ -10,6 +10,7 @@
 #include "app/explorer/window/raster.h"
 #include "app/explorer/window/window.h"
 #include "app/results/results.h"
+#include "app/sandbox/output_files.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -35,6 +36,7 @@ class ExplorerCommand : public Command {
   }
 
   int run() override {
+    check_apart({{"--screenshot", screenshot_}}, {}, db_);
     open_devices({"auto"});
     const auto [width, height] = size();
     const std::optional<Place> place = place_of_view();

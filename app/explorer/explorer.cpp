@@ -8,6 +8,7 @@
 
 #include "app/explorer/layout.h"
 #include "app/explorer/overlays/actions.h"
+#include "app/sandbox/output_files.h"
 #include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 #include "engine/machine/clock.h"
@@ -112,6 +113,7 @@ void Explorer::say(const std::string& line, bool is_error) {
 }
 
 void Explorer::take_picture(const std::string& path, const Box& box) {
+  check_apart({{"picture", path}}, {}, library.db());
   pictures.push_back({path, box});
 }
 
@@ -121,6 +123,7 @@ void Explorer::save_as(const std::string& kind, const std::string& name,
   request.title = "Save as " + kind;
   request.name = name;
   request.to_write = true;
+  request.store = library.db();
   request.take = [write = std::move(write)](const std::vector<std::string>& paths) {
     write(paths.front());
   };

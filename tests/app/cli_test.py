@@ -236,6 +236,17 @@ class Cli(unittest.TestCase):
                      "plot", "--db", store)
         self.assertFalse(os.path.exists(self.path("none.png")))
 
+    def test_a_picture_never_replaces_the_store(self):
+        store = self.path("kept.db")
+        self.assertEqual(workbench("sweep", "ci", "--targets", "linear", "-n", "1", "--dtype", "f32", "--phase", "forward",
+                                   "--budget", "0.01", "--quiet", "--db", store).returncode, 0)
+        os.symlink(store, self.path("link.png"))
+        for name in ("kept.db", "link.png"):
+            self.refused(2, r"^\[--screenshot\] file: got .*, which is the results store, expected another one", "--screenshot",
+                         self.path(name), "--view", "plot", "--db", store)
+        with open(store, "rb") as file:
+            self.assertEqual(file.read(15), b"SQLite format 3")
+
     def test_a_picture_shows_the_panel_that_was_asked_for(self):
         with tempfile.TemporaryDirectory() as folder:
             pictures = {}

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "app/explorer/ui/dialog.h"
+#include "app/sandbox/output_files.h"
 #include "data/one_line.h"
 #include "data/text.h"
 
@@ -22,8 +23,8 @@ bool fits(const std::string& name, const std::vector<std::string>& extensions) {
                      [&](const std::string& extension) { return name.ends_with(extension); });
 }
 
-/// Why no file of this name can be written, as a line; "" if it can.
-std::string unwritable(const fs::path& path) {
+/// Why no file of this name may be written, as a line; "" if it may. `store`: see FileRequest.
+std::string unwritable(const fs::path& path, const std::string& store) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;
   if (!fs::is_directory(folder, error))
@@ -33,6 +34,11 @@ std::string unwritable(const fs::path& path) {
   if (access(there ? path.c_str() : folder.c_str(), W_OK) != 0)
     return fmt::format("[file] {}: got {}, which may not be written, expected another; try Up",
                        there ? "file" : "folder", printable((there ? path : folder).string(), 200));
+  try {
+    check_apart({{"file", path.string()}}, {}, store);
+  } catch (const std::exception& e) {
+    return one_line(e);
+  }
   return "";
 }
 
@@ -83,6 +89,7 @@ std::vector<std::string> FileBrowser::paths() const {
 void FileBrowser::changed() {
   error_.clear();
   count_.clear();
+  replaced_.clear();
   const std::vector<std::string> all = paths();
   if (all.empty() || !request_.count) return;
   try {
@@ -141,9 +148,14 @@ void FileBrowser::accept() {
     name_.clear();
     return go(all.front());
   }
-  if (request_.to_write) error_ = unwritable(all.front());
+  if (request_.to_write) error_ = unwritable(all.front(), request_.store);
   if (!error_.empty()) {
     fresh_ = true;  // put the cursor into the name
+    return;
+  }
+  if (request_.to_write && replaced_ != all.front() && fs::is_regular_file(all.front(), error)) {
+    replaced_ = all.front();
+    fresh_ = true;
     return;
   }
   try {
@@ -193,16 +205,25 @@ void FileBrowser::draw(Ui& ui) {
     if (ImGuiInputTextState* state = ImGui::GetInputTextState(ImGui::GetItemID()))
       state->SelectAll();
   }
-  const bool done = pressed(key::kEnter);
-  ui.tinted(error_.empty() ? " " : ui.fit(error_, ImGui::GetContentRegionAvail().x),
-            ui.theme().bad);
-  if (!error_.empty()) {
-    ui.items.set_value(error_);
-    ui.tip(error_);
+  // A key that is held does not confirm what it has just asked for.
+  const bool done = ImGui::IsKeyPressed(key::kEnter, false);
+  const bool replaces = !replaced_.empty() && error_.empty();
+  const std::string line =
+      replaces ? printable(name_, 200) + " is there already: replace it?" : error_;
+  ui.tinted(line.empty() ? " " : ui.fit(line, ImGui::GetContentRegionAvail().x),
+            replaces ? ui.theme().warn : ui.theme().bad);
+  if (!line.empty()) {
+    ui.items.set_value(line);
+    ui.tip(line);
   }
   const bool any = !name_.empty() || !chosen_.empty();
-  if (ui.button(request_.to_write ? "Save" : "Open", Look::primary, any,
-                request_.to_write ? "Writes the file (Enter)" : "Takes what is chosen (Enter)") ||
+  if (ui.button(replaces            ? "Replace"
+                : request_.to_write ? "Save"
+                                    : "Open",
+                Look::primary, any,
+                replaces            ? "Writes over the file (Enter)"
+                : request_.to_write ? "Writes the file (Enter)"
+                                    : "Takes what is chosen (Enter)") ||
       done)
     accept();
   ImGui::SameLine();

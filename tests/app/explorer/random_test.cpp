@@ -21,9 +21,19 @@ namespace fs = std::filesystem;
 
 /// What starts a process, writes a file or ends the window: not at random.
 bool left_alone(const ScreenItem& item) {
-  static const std::set<std::string> kAlone = {
-      "Start", "Resume",   "Fuse",       "Programs",        "Save", "Measure those again", "Export",
-      "Quit",  "Stop run", "Stop model", "Start the sweep", "Open"};
+  static const std::set<std::string> kAlone = {"Start",
+                                               "Resume",
+                                               "Fuse",
+                                               "Programs",
+                                               "Save",
+                                               "Measure those again",
+                                               "Export",
+                                               "Quit",
+                                               "Stop run",
+                                               "Stop model",
+                                               "Start the sweep",
+                                               "Open",
+                                               "Replace"};
   return kAlone.count(item.label) != 0 || item.label.rfind("Run the quick sweep", 0) == 0 ||
          !item.enabled;
 }

@@ -252,6 +252,52 @@ TEST_F(ExplorerRobust, TheSaveDialogProposesItsNameEachTimeAndStaysOnABadPath) {
   EXPECT_TRUE(fs::exists(file_.path("three.csv")));
 }
 
+TEST_F(ExplorerRobust, SavingAsksBeforeItReplacesAFileAndNeverReplacesTheStore) {
+  store_sweep(file_.path(), {"linear"}, {2, 8});
+  const auto text = [&] {
+    std::string line;
+    std::getline(std::ifstream(file_.path("old.csv")) >> std::ws, line);
+    return line;
+  };
+  std::ofstream(file_.path("old.csv")) << "precious";
+  std::ofstream(file_.path("other.csv")) << "precious";
+  fs::create_symlink(file_.path(), file_.path("link.csv"));
+  const auto size = fs::file_size(file_.path());
+  open();
+  for (const char* name : {"results.db", "link.csv"}) {
+    driver_->click("Save CSV");
+    driver_->press("Ctrl+A");
+    driver_->type(file_.path(name));
+    driver_->press("Enter");
+    driver_->settle();
+    EXPECT_TRUE(driver_->sees("which is the results store, expected another one")) << name;
+    EXPECT_EQ(find("Replace"), nullptr) << "there is nothing to confirm";
+    driver_->click("Cancel");
+  }
+  EXPECT_EQ(fs::file_size(file_.path()), size);
+  EXPECT_THROW(explorer().take_picture(file_.path("link.csv"), {}), std::exception);
+
+  driver_->click("Save CSV");
+  driver_->press("Ctrl+A");
+  driver_->type(file_.path("old.csv"));
+  driver_->press("Enter");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("old.csv is there already: replace it?"));
+  EXPECT_EQ(text(), "precious");
+  // Another name is another question.
+  driver_->press("Ctrl+A");
+  driver_->type(file_.path("other.csv"));
+  EXPECT_EQ(find("Replace"), nullptr);
+  driver_->click("Save");
+  EXPECT_TRUE(driver_->sees("other.csv is there already: replace it?"));
+  driver_->press("Ctrl+A");
+  driver_->type(file_.path("old.csv"));
+  driver_->click("Save");
+  driver_->click("Replace");
+  driver_->settle();
+  EXPECT_EQ(text().substr(0, 7), "target,");
+}
+
 TEST(ExplorerRunText, TheTimeLeftIsSaidWhereItIsKnown) {
   RunProgress p;
   p.total = 4;
