@@ -87,6 +87,21 @@ TEST_F(ExplorerModels, FilterKeepsWhatItSays) {
   EXPECT_EQ(kept(*table_, "\"B16 D256\" s2 linear n=2"), (Names{"linear/s2@2"}));
 }
 
+TEST(ExplorerFilter, ANumberFindsItsRowsAndNoNeighbours) {
+  StoreFile file;
+  const int64_t sweep = store_sweep(file.path(), {"linear"}, {255, 256});
+  const TrialTable table = Store::read(file.path()).trials(sweep);
+  EXPECT_EQ(kept(table, "n=256 s1"), (Names{"linear/s1@256"}));
+  EXPECT_EQ(kept(table, "n!=256 s1"), (Names{"linear/s1@255"}));
+  EXPECT_EQ(kept(table, "n=255.9 s1"), Names());
+  // The speedup of strategy s is s + N / 8: 32.875, which the table shows as 32.9, and 33.
+  EXPECT_EQ(kept(table, "speedup=33 s1"), (Names{"linear/s1@256"}));
+  EXPECT_EQ(kept(table, "speedup=32.9x s1"), (Names{"linear/s1@255"}));
+  EXPECT_EQ(kept(table, "speedup=32.875 s1"), (Names{"linear/s1@255"}));
+  EXPECT_EQ(kept(table, "speedup!=33 s1"), (Names{"linear/s1@255"}));
+  EXPECT_EQ(kept(table, "chosen=yes n=255"), (Names{"linear/s2@255"}));
+}
+
 TEST_F(ExplorerModels, SortsByColumnsAndLeavesWhatIsMissingLast) {
   const int n = column_index("n"), speedup = column_index("speedup"), name = column_index("target");
   EXPECT_EQ(kept(*table_, "n=2 linear", {{speedup, true}}),

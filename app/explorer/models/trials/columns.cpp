@@ -95,6 +95,10 @@ const std::vector<TableColumn>& columns() {
   return all;
 }
 
+bool shown_in_full(const TableColumn& column) {
+  return column.text == count || column.text == yes_no;
+}
+
 int column_index(const std::string& key) {
   static const std::map<std::string, std::string> others = {
       {"median", "time"},   {"over", "speedup"}, {"vs_best", "speedup"}, {"vs_loop", "loop"},

@@ -19,6 +19,8 @@ struct TableColumn {
   bool shown = true;                            // by default
 };
 const std::vector<TableColumn>& columns();
+/// Whether a column's numbers are shown in full: whole ones, yes and no. Others are rounded.
+bool shown_in_full(const TableColumn& column);
 /// The index of a column, or -1. Accepts other names such as "median" too.
 int column_index(const std::string& key);
 

@@ -106,6 +106,7 @@ Filter::Term Filter::parse(const std::string& word) {
   } else {
     if (term.how == How::holds) term.how = How::equal;
     term.number = number_of(key, value);
+    term.shown = column.text(term.number);
   }
   return term;
 }
@@ -130,7 +131,9 @@ std::vector<uint32_t> Filter::rows(const TrialTable& table) const {
     const double value = column.number(row);
     if (std::isnan(value)) return false;  // comparisons never match a missing value
     // The table rounds: a number typed as shown must find its row.
-    const bool same = std::abs(value - t.number) <= 5e-3 * std::abs(t.number);
+    const auto same = [&] {
+      return value == t.number || (!shown_in_full(column) && column.text(value) == t.shown);
+    };
     switch (t.how) {
       case How::less:
         return value < t.number;
@@ -141,9 +144,9 @@ std::vector<uint32_t> Filter::rows(const TrialTable& table) const {
       case How::least:
         return value >= t.number;
       case How::unequal:
-        return !same;
+        return !same();
       default:
-        return same;
+        return same();
     }
   };
   std::vector<uint32_t> rows;

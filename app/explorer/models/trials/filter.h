@@ -10,6 +10,7 @@ namespace wide {
 ///   strategy:grouped   the column holds this text; several are parted by commas
 ///   n>=8  speedup<1    of a number, with its unit: time<2ms, memory>1GB, error<1e-5
 ///   status=ok          the whole word; != for any other
+///   speedup=3.25       as the table shows it, rounded; whole numbers are exact
 ///   grouped            any column of words holds it
 ///   -vmap  -n=1        a minus turns a word around
 class Filter {
@@ -29,6 +30,7 @@ class Filter {
     How how = How::holds;
     std::vector<std::string> words;
     double number = 0;
+    std::string shown;  // the number as the column shows it
   };
   static Term parse(const std::string& word);
   std::vector<Term> terms_;
