@@ -271,32 +271,33 @@ class RunPanel : public Panel {
     modes(ui, c);
     baselines(ui, c);
     ui.label("s a trial", kColumn);
-    number(ui, "seconds a trial", "1.5", "Seconds of timing for each trial and baseline.", &budget_,
-           &c->budget_s);
+    const std::string budget =
+        number(ui, "seconds a trial", "1.5", "Seconds of timing for each trial and baseline.",
+               &budget_, &c->budget_s);
     const float field = ui.px(56) + ImGui::GetStyle().ItemSpacing.x;
     ui.beside(ui.text_width("hangs after") + field);
     ui.label("hangs after");
     ui.beside(field);
-    number(ui, "seconds of silence", "auto",
-           "Seconds without a heartbeat until a trial counts as hanging.", &timeout_,
-           &c->timeout_s);
+    const std::string timeout = number(
+        ui, "seconds of silence", "auto",
+        "Seconds without a heartbeat until a trial counts as hanging.", &timeout_, &c->timeout_s);
+    c->unread = budget.empty() ? timeout : budget;
   }
 
-  /// The text of a number field; `value` follows if the text is valid. Empty is 0.
+  /// The text of a number field, and the value that it had in the last frame.
   struct Typed {
     std::string text;
     double value = -1;
   };
-  static void number(Ui& ui, const char* name, const char* hint, const char* tip, Typed* typed,
-                     double* value) {
+  /// Returns a line about a text that is no number; "" if `value` follows the text.
+  static std::string number(Ui& ui, const char* name, const char* hint, const char* tip,
+                            Typed* typed, double* value) {
     if (typed->value != *value) typed->text = *value > 0 ? fmt::format("{}", *value) : "";
     const float width = std::min(ui.px(56), ImGui::GetContentRegionAvail().x);
-    if (ui.field(name, &typed->text, hint, width, tip)) {
-      char* end = nullptr;
-      const double read = std::strtod(typed->text.c_str(), &end);
-      if (*end == 0 && read >= 0) *value = read;
-    }
+    ui.field(name, &typed->text, hint, width, tip);
+    const std::string error = take_seconds(name, typed->text, value);
     typed->value = *value;
+    return error;
   }
 
   static void estimate(Ui& ui, RunModel& run) {
@@ -310,7 +311,10 @@ class RunPanel : public Panel {
                      : fmt::format("{} cases, {} trials, about {}", estimate.cases.size(),
                                    estimate.trials, duration_text(estimate.seconds)),
                  false);
-    if (!estimate.error.empty()) ui.tip(estimate.error);
+    if (!estimate.error.empty()) {
+      ui.items.set_value(estimate.error);
+      ui.tip(estimate.error);
+    }
     const bool able = estimate.error.empty() && !estimate.cases.empty();
     if (ui.button("Start", Look::primary, able, command_of(run.choices()))) run.start();
     ImGui::SameLine();

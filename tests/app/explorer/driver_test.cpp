@@ -204,6 +204,28 @@ TEST_F(ExplorerDriver, SavesWhereTheFileBrowserSays) {
   driver_->click("Cancel");
 }
 
+TEST_F(ExplorerDriver, SecondsThatAreNoNumberStartNothing) {
+  open();
+  screen_->explorer().run.take_preset("ci");
+  driver_->settle();
+  ASSERT_TRUE(screen_->ui().items.find("Start")->enabled);
+  const auto type = [&](const std::string& field, const std::string& text) {
+    driver_->click(field);
+    driver_->press("Ctrl+A");
+    driver_->type(text);
+    driver_->settle();
+    return screen_->ui().items.find("Start")->enabled;
+  };
+  EXPECT_FALSE(type("seconds a trial", "2,5"));
+  EXPECT_TRUE(driver_->sees("[run] seconds a trial: got 2,5"));
+  EXPECT_TRUE(type("seconds a trial", "2.5"));
+  EXPECT_FALSE(type("seconds of silence", "5 min"));
+  EXPECT_TRUE(driver_->sees("[run] seconds of silence: got 5 min"));
+  EXPECT_TRUE(type("seconds of silence", "300"));
+  EXPECT_EQ(screen_->explorer().run.choices().budget_s, 2.5);
+  EXPECT_EQ(screen_->explorer().run.choices().timeout_s, 300);
+}
+
 TEST_F(ExplorerDriver, ChoosesManyCheckpointsBesideTheNetwork) {
   open();
   for (const char* name :

@@ -77,6 +77,25 @@ TEST(ExplorerRun, TurningABaselineOffLeavesTheOthers) {
   }
 }
 
+TEST(ExplorerRun, SecondsThatAreNoNumberAreRefused) {
+  double seconds = 2;
+  for (const char* text : {"2,5", "5 min", "inf", "nan", "1e999", "-1", "two"}) {
+    const std::string error = take_seconds("seconds a trial", text, &seconds);
+    EXPECT_EQ(error.find("[run] seconds a trial: got " + std::string(text) + ", expected a number"),
+              0u)
+        << error;
+    EXPECT_EQ(seconds, 2) << text;
+    RunChoices c = choices();
+    c.unread = error;
+    EXPECT_EQ(estimate_of(c).error, error);
+    EXPECT_TRUE(estimate_of(c).cases.empty());
+  }
+  EXPECT_EQ(take_seconds("seconds a trial", "2.5", &seconds), "");
+  EXPECT_EQ(seconds, 2.5);
+  EXPECT_EQ(take_seconds("seconds a trial", "", &seconds), "");
+  EXPECT_EQ(seconds, 0);
+}
+
 TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
   RunChoices chosen = choices();
   chosen.targets = {"conv2d", "linear", "embedding"};

@@ -88,6 +88,13 @@ std::set<std::string> baselines_with(const RunChoices& c, const std::set<std::st
   return chosen.size() == baseline_names().size() ? std::set<std::string>() : chosen;
 }
 
+std::string take_seconds(const std::string& what, const std::string& text, double* seconds) {
+  const std::string wrong = text.empty() ? "" : negative(text);
+  if (!wrong.empty()) return fmt::format("[run] {}: {}; try 1.5", what, wrong);
+  *seconds = std::strtod(text.c_str(), nullptr);
+  return "";
+}
+
 std::string command_of(const RunChoices& c) {
   std::string line = "workbench sweep " + shell_word(c.preset);
   const auto add = [&](const char* option, const std::string& value) {
@@ -114,6 +121,7 @@ RunEstimate estimate_of(const RunChoices& c) {
   try {
     if (c.targets.empty())
       fail("[run] targets: got none, expected at least one; try a preset, or tick one in the list");
+    if (!c.unread.empty()) throw Error(c.unread);
     if (!(c.budget_s > 0))
       fail("[run] seconds a trial: got {}, expected a positive number; try 1.5", c.budget_s);
     const SweepChoices choices{

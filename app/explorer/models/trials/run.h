@@ -22,6 +22,7 @@ struct RunChoices {
   std::set<std::string> modes, dtypes, devices, phases, baselines;  // baselines empty: all
   double budget_s = 1.5;
   double timeout_s = 0;  // after which a silent trial counts as hanging; 0: by budget and work
+  std::string unread;    // a line about seconds that were typed and are no number; or ""
   bool operator==(const RunChoices&) const = default;
 };
 
@@ -29,6 +30,10 @@ struct RunChoices {
 std::vector<std::string> baselines_on(const std::set<std::string>& devices);
 /// `RunChoices::baselines` when `on` are those that are on among `baselines_on`; others stay.
 std::set<std::string> baselines_with(const RunChoices& choices, const std::set<std::string>& on);
+
+/// Takes seconds that were typed for `what`, no text as 0. Returns "", or a line about a text that
+/// is no number, and then leaves `seconds` as it is.
+std::string take_seconds(const std::string& what, const std::string& text, double* seconds);
 
 /// The command line that runs the same sweep.
 std::string command_of(const RunChoices& choices);
