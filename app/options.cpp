@@ -66,6 +66,16 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
   return out;
 }
 
+std::vector<std::string> parse_baselines(const std::string& text) {
+  const std::vector<std::string>& known = baseline_names();
+  std::vector<std::string> names = split(text);
+  for (const std::string& name : names)
+    if (std::ranges::find(known, name) == known.end())
+      fail("[--baselines] baseline: got {}, expected one of {}; try --baselines loop",
+           printable(name), listing(known, 99));
+  return names;
+}
+
 namespace {
 
 std::optional<double> finite_number(const std::string& text) {

@@ -19,6 +19,9 @@ std::vector<int64_t> parse_ns(const std::string& text);
 /// each name once.
 std::map<std::string, std::string> parse_strategies(const std::vector<std::string>& texts);
 
+/// "loop,vmap": each is the name of a baseline.
+std::vector<std::string> parse_baselines(const std::string& text);
+
 /// "cpu", "cuda", "cuda:1"; Error with exit code 6 when there is no such device.
 c10::Device parse_device(const std::string& text);
 

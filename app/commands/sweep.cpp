@@ -43,6 +43,10 @@ class SweepCommand : public Command {
         ->allow_extra_args(false);
     app.add_option("--strategy", choices_.strategies, "only this strategy: conv2d=grouped")
         ->allow_extra_args(false);
+    app.add_option("--baselines", baselines_,
+                   fmt::format("the ways to run the models separately that are timed: of {}; "
+                               "default: the preset's, or all",
+                               fmt::join(baseline_names(), ", ")));
     app.add_option("--device", choices_.devices,
                    "cpu, cuda or cuda:0; auto: the CPU and, where there is one, the GPU")
         ->delimiter(',');
@@ -122,7 +126,7 @@ class SweepCommand : public Command {
     settings.all_cores = threads_ == 0;
     // Under MPI, OpenMP's default may be one thread.
     settings.threads = set_threads(threads_ == 0 && launch().mpi ? usable_cores() : threads_);
-    settings.baselines = preset.baselines;
+    settings.baselines = baselines_.empty() ? preset.baselines : parse_baselines(baselines_);
     settings.networks = preset.networks;
     settings.min_samples = static_cast<int>(preset.min_samples);
     settings.forced = parse_strategies(choices_.strategies);
@@ -271,7 +275,7 @@ class SweepCommand : public Command {
 
   SweepChoices choices_;
   Against against_;
-  std::string preset_, name_, json_, db_, again_, peer_, part_, tf32_ = "off";
+  std::string preset_, name_, json_, db_, again_, baselines_, peer_, part_, tf32_ = "off";
   CLI::Option* part_option_ = nullptr;
   int threads_ = 0;
   uint64_t seed_ = 0;

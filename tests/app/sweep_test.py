@@ -60,6 +60,21 @@ class Sweep(InFolder):
         self.assertRegex(run.stdout, r"\n  layernorm +2 +\d+  4,16  B4 T64 D128 +one_pass, wide, vmap, per_model")
         self.assertFalse(os.path.exists(self.path("none.json")))
 
+    def test_baselines_are_those_that_were_asked_for(self):
+        for preset, asked, expected in (({}, ["--baselines", "loop,vmap"], {"loop", "vmap"}),
+                                        ({"baselines": ["loop"]}, [], {"loop"}),
+                                        ({"baselines": ["loop"]}, ["--baselines", "vmap"], {"vmap"})):
+            report = self.path("report.json")
+            run = workbench("sweep", self.preset(**preset), *QUICK, "--quiet", *asked, "--json", report)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            with open(report, encoding="utf-8") as file:
+                cases = json.load(file)["cases"]
+            self.assertGreater(len(cases), 0)
+            for case in cases:
+                self.assertEqual({b["name"] for b in case["baselines"]}, expected)
+        self.refused(r"^\[--baselines\] baseline: got lop, expected one of loop, threads, vmap, .*; try ", self.preset(),
+                     "--baselines", "loop,lop")
+
     def test_lists_multiply_and_repeat_nothing(self):
         run = workbench("sweep", self.preset(), "--dry-run", "--targets", "layernorm,linear,layernorm",
                         "-n", "2,3,2", "--dtype", "f32,f64", "--phase", "forward,backward",

@@ -44,7 +44,7 @@ std::string repeat_command(const SweepReport& sweep, const Case& c, const PointK
   add("--mode", c.mode);
   add("--phase", c.phase);
   add("--budget", "1.5");
-  for (const char* option : {"--threads", "--seed", "--tf32"})
+  for (const char* option : {"--baselines", "--threads", "--seed", "--tf32"})
     if (const std::string value = option_value(sweep.command, option); !value.empty())
       add(option, value);
   return line;

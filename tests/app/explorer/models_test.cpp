@@ -340,7 +340,7 @@ TEST(ExplorerLibrary, KeepsAnOldSweepOpen) {
 TEST_F(ExplorerModels, NetworksAreMeasuredAgainByTheirPreset) {
   StoreFile file;
   StoredCases plan = stored_plan("nets", {});
-  plan.command = "workbench sweep 'my nets.json' --threads=1 --seed 7 -n 2";
+  plan.command = "workbench sweep 'my nets.json' --baselines loop,vmap --threads=1 --seed 7 -n 2";
   plan.cases.push_back({"net.pt2", "B=2", "f32", "cpu", "default", "forward", 2, {"wide"}});
   store_cases(file.path(), plan, {shown_case("net.pt2", 2)});
   Jobs jobs;
@@ -351,7 +351,8 @@ TEST_F(ExplorerModels, NetworksAreMeasuredAgainByTheirPreset) {
   ASSERT_TRUE(jobs.finish());
   EXPECT_EQ(library.detail()->command,
             "./workbench sweep 'my nets.json' --targets net.pt2 -n 2 --strategy net.pt2=s1 --dtype "
-            "f32 --device cpu --mode default --phase forward --budget 1.5 --threads 1 --seed 7");
+            "f32 --device cpu --mode default --phase forward --budget 1.5 --baselines loop,vmap "
+            "--threads 1 --seed 7");
 }
 
 TEST(ExplorerSamples, HistogramCountsEverySampleOnce) {

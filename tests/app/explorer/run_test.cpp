@@ -6,10 +6,12 @@
 #include "app/explorer/models/child.h"
 #include "app/explorer/models/fusions/fuse.h"
 #include "app/explorer/models/trials/run.h"
+#include "app/options.h"
 #include "app/sweep/part.h"
 #include "app/sweep/record.h"
 #include "data/reports/sweep/report.h"
 #include "data/reports/sweep/report_json.h"
+#include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::run_test {
@@ -43,6 +45,20 @@ TEST(ExplorerRun, PlanIsThatOfTheCommandLine) {
   EXPECT_EQ(command_of(choices()),
             "workbench sweep ci --targets conv2d,linear -n 2,5 --axis linear.D=64 --mode default "
             "--dtype f32 --device cpu --phase forward --budget 0.05");
+}
+
+TEST(ExplorerRun, ACommandNamesTheBaselines) {
+  RunChoices c = choices();
+  c.baselines = {"vmap", "loop"};
+  const std::string some = " --phase forward --baselines loop,vmap --budget 0.05";
+  EXPECT_TRUE(command_of(c).ends_with(some)) << command_of(c);
+  EXPECT_EQ(parse_baselines("loop,vmap"), (std::vector<std::string>{"loop", "vmap"}));
+  // This preset times the loop alone: all of them have to be asked for.
+  c.preset = "attention-grid";
+  c.baselines.clear();
+  const std::string all = " --baselines loop,threads,vmap,streams,graph,optimised --budget 0.05";
+  EXPECT_TRUE(command_of(c).ends_with(all)) << command_of(c);
+  EXPECT_THROW(parse_baselines("loop,lop"), Error);
 }
 
 TEST(ExplorerRun, RefusalsAreALine) {

@@ -40,6 +40,13 @@ Preset preset_of(const RunChoices& choices) {
   return preset;
 }
 
+/// Whether a preset of the program times some baselines only.
+bool names_baselines(const std::string& preset) {
+  static const std::vector<Preset> all = presets();
+  return std::ranges::any_of(
+      all, [&](const Preset& p) { return p.name == preset && !p.baselines.empty(); });
+}
+
 /// The choices that a preset contains.
 RunChoices choices_of(const std::string& name) {
   const Preset p = find_preset(name);
@@ -110,6 +117,9 @@ std::string command_of(const RunChoices& c) {
   add_all("--dtype", c.dtypes);
   add_all("--device", c.devices);
   add_all("--phase", c.phases);
+  add_all("--baselines", c.baselines);
+  if (c.baselines.empty() && names_baselines(c.preset))  // all of them, not the preset's
+    add("--baselines", fmt::format("{}", fmt::join(baseline_names(), ",")));
   add("--budget", fmt::format("{}", c.budget_s));
   if (c.timeout_s > 0) add("--timeout", fmt::format("{}", c.timeout_s));
   if (!c.name.empty()) add("--name", c.name);
