@@ -50,7 +50,7 @@ class ExplorerCommand : public Command {
     if (dark_) settings.dark = true;
     if (scale_ > 0) settings.scale = scale_;
     auto platform = picture ? picture_platform(settings.width, settings.height)
-                            : window_platform(settings.width, settings.height);
+                            : window_platform(settings.width, settings.height, size_.empty());
     Screen screen(std::move(platform), Store::path(db_), std::move(settings),
                   picture ? place : std::nullopt);
     if (place) screen.explorer().show(view_);

@@ -3,6 +3,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 
 #include "app/explorer/window/png.h"
@@ -138,8 +139,9 @@ void Screen::loop() {
 }
 
 void Screen::remember() {
-  explorer_.settings.width = static_cast<int>(platform_->width());
-  explorer_.settings.height = static_cast<int>(platform_->height());
+  const float units = platform_->monitor_scale();
+  explorer_.settings.width = static_cast<int>(std::lround(platform_->width() / units));
+  explorer_.settings.height = static_cast<int>(std::lround(platform_->height() / units));
   size_t size = 0;
   const char* tables = ImGui::SaveIniSettingsToMemory(&size);
   explorer_.settings.tables.assign(tables, size);

@@ -5,7 +5,7 @@ namespace wide {
 
 /// Settings that are kept between starts.
 struct Settings {
-  int width = 1280, height = 800;  // of the window, in pixels
+  int width = 1280, height = 800;  // of the window, in pixels of a monitor of scale 1
   bool dark = false;
   double scale = 0;                              // 0: the monitor's; else 0.75 to 2
   double left = 300, right = 330, bottom = 240;  // of the splitters, in units

@@ -4,6 +4,7 @@
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "app/explorer/window/gl.h"
@@ -35,6 +36,8 @@ struct Glfw {
   WIDE_GLFW(GetFramebufferSize);
   WIDE_GLFW(GetWindowSize);
   WIDE_GLFW(GetWindowContentScale);
+  WIDE_GLFW(GetPrimaryMonitor);
+  WIDE_GLFW(GetMonitorWorkarea);
   WIDE_GLFW(SetWindowSize);
   WIDE_GLFW(SetWindowSizeLimits);
   WIDE_GLFW(SetWindowUserPointer);
@@ -59,14 +62,14 @@ constexpr float kLeastWidth = 560, kLeastHeight = 380;  // units
 
 class WindowPlatform : public Platform {
  public:
-  WindowPlatform(int width, int height) {
+  WindowPlatform(int width, int height, bool scaled) {
     if (!std::getenv("DISPLAY") && !std::getenv("WAYLAND_DISPLAY"))
       refuse("display", "none (DISPLAY is not set)", "a desktop");
     if (!glfw_.Init()) refuse("display", reason(), "a desktop");
     glfw_.WindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
     glfw_.WindowHint(GLFW_CONTEXT_VERSION_MINOR, 0);
     glfw_.WindowHint(GLFW_DOUBLEBUFFER, GLFW_TRUE);
-    glfw_.WindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+    glfw_.WindowHint(GLFW_SCALE_TO_MONITOR, scaled ? GLFW_TRUE : GLFW_FALSE);
     glfw_.WindowHintString(GLFW_X11_CLASS_NAME, "workbench");
     window_ = glfw_.CreateWindow(width, height, "workbench", nullptr, nullptr);
     if (!window_) {
@@ -74,6 +77,7 @@ class WindowPlatform : public Platform {
       glfw_.Terminate();
       refuse("window", why, "one with 24-bit colours and OpenGL 3");
     }
+    if (scaled) fit_monitor();
     glfw_.MakeContextCurrent(window_);
     glfw_.SwapInterval(1);
     // Minimum size: room for one panel.
@@ -155,6 +159,16 @@ class WindowPlatform : public Platform {
                 6);
   }
 
+  /// Makes the window no larger than the monitor's area without panels.
+  void fit_monitor() {
+    GLFWmonitor* monitor = glfw_.GetPrimaryMonitor();
+    int x = 0, y = 0, most_wide = 0, most_high = 0, wide = 0, high = 0;
+    if (monitor) glfw_.GetMonitorWorkarea(monitor, &x, &y, &most_wide, &most_high);
+    glfw_.GetWindowSize(window_, &wide, &high);
+    if (most_wide > 0 && most_high > 0 && (wide > most_wide || high > most_high))
+      glfw_.SetWindowSize(window_, std::min(wide, most_wide), std::min(high, most_high));
+  }
+
   std::string reason() const {
     const char* text = nullptr;
     glfw_.GetError(&text);
@@ -234,8 +248,8 @@ class WindowPlatform : public Platform {
 
 }  // namespace
 
-std::unique_ptr<Platform> window_platform(int width, int height) {
-  return std::make_unique<WindowPlatform>(width, height);
+std::unique_ptr<Platform> window_platform(int width, int height, bool scaled) {
+  return std::make_unique<WindowPlatform>(width, height, scaled);
 }
 
 }  // namespace wide

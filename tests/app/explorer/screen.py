@@ -1,5 +1,6 @@
 """A display without a screen, and the explorer driven by a script on it."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -33,11 +34,26 @@ class Display:
             raise RuntimeError("needs Xvfb: apt-get install xvfb")
         read, write = os.pipe()
         self.process = subprocess.Popen(
-            ["Xvfb", "-displayfd", str(write), "-screen", "0", f"{size}x{depth}", "-nolisten", "tcp"],
+            ["Xvfb", "-displayfd", str(write), "-screen", "0", f"{size}x{depth}", "-nolisten", "tcp",
+             "-noreset"],  # keeps what `set_scale` says when a program ends
             pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(write)
         with os.fdopen(read) as numbers:
             self.name = f":{int(numbers.readline())}"
+
+    def set_scale(self, scale):
+        """Gives the monitor so many times the usual 96 dots an inch, as a desktop's settings do."""
+        x = ctypes.CDLL("libX11.so.6")
+        x.XOpenDisplay.restype = ctypes.c_void_p
+        x.XDefaultRootWindow.restype = ctypes.c_ulong
+        x.XInternAtom.restype = ctypes.c_ulong
+        display = ctypes.c_void_p(x.XOpenDisplay(self.name.encode()))
+        text = f"Xft.dpi:\t{96 * scale}\n".encode()
+        string, replace = 31, 0
+        x.XChangeProperty(display, ctypes.c_ulong(x.XDefaultRootWindow(display)),
+                          ctypes.c_ulong(x.XInternAtom(display, b"RESOURCE_MANAGER", 0)), ctypes.c_ulong(string), 8,
+                          replace, text, len(text))
+        x.XCloseDisplay(display)
 
     def __enter__(self):
         return self.name

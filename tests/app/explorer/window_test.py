@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import time
@@ -343,6 +344,32 @@ class Window(unittest.TestCase):
                              {"good": "ok", "wrong": "incorrect", "aborts": "crashed", "hangs": "timeout",
                               "vmap": "ok", "per_model": "ok"})
         self.assertEqual(screen.read_json(times)["gl_errors"], 0)
+
+
+class Scale(unittest.TestCase):
+    """A monitor with twice the usual dots an inch."""
+
+    def test_a_window_opens_as_large_as_it_was_left_and_as_large_as_asked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            display = screen.Display(size="2800x1700")
+            display.set_scale(2)
+            picture = os.path.join(folder, "window.png")
+
+            def opened(*arguments, more=""):
+                run = screen.explorer("explorer", "--db", os.path.join(folder, "none.db"), *arguments,
+                                      script=f"settle\n{more}\npicture {picture}", display=display.name,
+                                      env={"XDG_CONFIG_HOME": folder})
+                self.assertEqual((run.returncode, run.stderr), (0, ""))
+                with open(picture, "rb") as file:
+                    return struct.unpack(">II", file.read(24)[16:])
+
+            with display:
+                self.assertEqual(opened(), (2560, 1600))  # 1280x800 in the monitor's units
+                self.assertEqual(opened(), (2560, 1600))
+                self.assertEqual(opened("--size", "1800x1000"), (1800, 1000))
+                self.assertEqual(opened(), (1800, 1000))
+                opened(more="resize 4000x3000")
+                self.assertEqual(opened(), (2800, 1700))  # all of the monitor
 
 
 class NoWindow(unittest.TestCase):
