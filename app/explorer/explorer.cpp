@@ -161,6 +161,7 @@ void Explorer::drop(const std::vector<std::string>& paths) {
 void Explorer::draw(Ui& ui, std::optional<Place> only) {
   if (std::exchange(unfocus_, false)) ImGui::ClearActiveID();
   ui.unreadable = library.unreadable();
+  scale_ = ui.scale();
   const ImVec2 size = ImGui::GetIO().DisplaySize;
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize(size);

@@ -45,6 +45,9 @@ class Explorer {
   bool show(const std::string& panel);
   const std::string& shown(Place place) { return shown_[place]; }
 
+  /// The scale that the last frame was drawn with.
+  double scale() const { return scale_; }
+
   /// Shows a line at the bottom of the window.
   void say(const std::string& line, bool is_error = false);
   const std::string& said() const { return said_; }
@@ -86,6 +89,7 @@ class Explorer {
   std::map<Place, std::string> shown_;
   std::string said_;
   bool said_error_ = false, watching_ = false, unfocus_ = false;
+  double scale_ = 1;
   uint64_t stored_ = 0;
   StoreWatch watch_;
   StoreChange change_ = StoreChange::none;  // noticed, not yet handled by `update`

@@ -1,6 +1,7 @@
 // Draws what surrounds the panels: header, tabs, strips, splitters and the status line.
 #include "app/explorer/explorer_frame.h"
 
+#include <fmt/format.h>
 #include <imgui_internal.h>
 
 #include <algorithm>
@@ -36,9 +37,6 @@ void Explorer::header(Ui& ui) {
     return ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x;
   };
   const char* theme_label = settings.dark ? "Light" : "Dark";
-  static const std::vector<double> kScales = {0, 0.75, 0.9, 1, 1.25, 1.5, 1.75, 2};
-  static const std::vector<std::string> kScaleNames = {"Auto",  "75 %",  "90 %",  "100 %",
-                                                       "125 %", "150 %", "175 %", "200 %"};
   const float space = ImGui::GetStyle().ItemSpacing.x;
   const float buttons = width("Actions") + width("Light") + width("?") + ui.px(84) + 3 * space;
   // The program's name is left out if there is no room.
@@ -56,12 +54,13 @@ void Explorer::header(Ui& ui) {
   if (ui.button(theme_label, Look::quiet, true, "Colours of the window (Ctrl+D)"))
     settings.dark = !settings.dark;
   ImGui::SameLine(right - width("?") - ui.px(84) - space);
-  int scale = 0;
-  for (size_t i = 0; i < kScales.size(); ++i)
-    if (std::abs(kScales[i] - settings.scale) < 0.01) scale = static_cast<int>(i);
-  if (ui.choice("scale", &scale, kScaleNames, ui.px(84),
-                "Size of everything; Auto follows the monitor."))
-    settings.scale = kScales[static_cast<size_t>(scale)];
+  std::vector<double> scales = {0};
+  scales.insert(scales.end(), std::begin(kScales), std::end(kScales));
+  if (std::ranges::find(scales, settings.scale) == scales.end()) scales.push_back(settings.scale);
+  ui.choose(
+      "scale", &settings.scale, scales,
+      [](double s) { return s == 0 ? "Auto" : fmt::format("{:.0f} %", 100 * s); }, ui.px(84),
+      "Size of everything; Auto follows the monitor.");
   ImGui::SameLine();
   if (ui.button("?", Look::quiet, true, "Keys")) keys.show();
   ImGui::EndChild();

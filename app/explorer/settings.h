@@ -22,6 +22,9 @@ struct Settings {
   std::string tables;                       // ImGui's settings: order and width of columns
 };
 
+/// The values of `scale` that are offered, besides 0.
+inline constexpr double kScales[] = {0.75, 0.9, 1, 1.25, 1.5, 1.75, 2};
+
 /// `${XDG_CONFIG_HOME:-~/.config}/workbench/explorer.json`; "" if there is no home directory.
 std::string settings_path();
 /// Settings that cannot be read get their defaults.

@@ -7,6 +7,11 @@
 #include "app/explorer/ui/dialog.h"
 
 namespace wide {
+namespace {
+
+constexpr double kAlike = 0.01;  // scales that differ by less are the same
+
+}  // namespace
 
 std::vector<Action> actions_of(Explorer& explorer) {
   std::vector<Action> all;
@@ -17,9 +22,14 @@ std::vector<Action> actions_of(Explorer& explorer) {
     explorer.show("run");
     explorer.run.start();
   };
-  const auto scale = [&explorer](double step) {
-    explorer.settings.scale =
-        std::clamp((explorer.settings.scale == 0 ? 1 : explorer.settings.scale) + step, 0.75, 2.0);
+  // To the next scale from the one that is in use; a monitor's may be beyond all of them.
+  const auto larger = [&explorer] {
+    const auto next = std::ranges::upper_bound(kScales, explorer.scale() + kAlike);
+    if (next != std::end(kScales)) explorer.settings.scale = *next;
+  };
+  const auto smaller = [&explorer] {
+    const auto from = std::ranges::lower_bound(kScales, explorer.scale() - kAlike);
+    if (from != std::begin(kScales)) explorer.settings.scale = *std::prev(from);
   };
   const auto read_again = [&explorer] {
     explorer.library.read_again();
@@ -36,8 +46,8 @@ std::vector<Action> actions_of(Explorer& explorer) {
       {"Redo the filter", "Ctrl+Y", [&trials] { trials.redo(); }, key::kY, true},
       {"Clear the filter", "", [&trials] { trials.set_filter(""); }},
       {"Light or dark", "Ctrl+D", [&settings] { settings.dark = !settings.dark; }, key::kD},
-      {"Larger", "Ctrl++", [scale] { scale(0.125); }, key::kEqual},
-      {"Smaller", "Ctrl+-", [scale] { scale(-0.125); }, key::kMinus},
+      {"Larger", "Ctrl++", larger, key::kEqual},
+      {"Smaller", "Ctrl+-", smaller, key::kMinus},
       {"Size as the monitor says", "Ctrl+0", [&settings] { settings.scale = 0; }, key::k0},
       {"Reset layout", "", [&settings] { reset_layout(&settings); }},
       {"Read the store again", "F5", read_again, key::kF5},

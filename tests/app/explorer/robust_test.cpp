@@ -199,6 +199,47 @@ TEST_F(ExplorerRobust, AWholeChordAndAWholeClickMayComeAtOnce) {
   EXPECT_EQ(explorer().settings.dark, dark);
 }
 
+/// A null platform on a monitor with more dots an inch.
+class ScaledPlatform : public NullPlatform {
+ public:
+  explicit ScaledPlatform(float scale) : NullPlatform(2560, 1600), scale_(scale) {}
+  float monitor_scale() const override { return scale_; }
+
+ private:
+  float scale_;
+};
+
+TEST_F(ExplorerRobust, LargerAndSmallerBeginFromTheScaleInUse) {
+  const auto scales = [&](float monitor, double begin, const std::string& keys, int times) {
+    Settings settings;
+    settings.scale = begin;
+    screen_ =
+        std::make_unique<Screen>(std::make_unique<ScaledPlatform>(monitor), file_.path(), settings);
+    driver_ = std::make_unique<Driver>(*screen_);
+    driver_->settle();
+    std::vector<float> seen;
+    for (int i = 0; i < times; ++i) {
+      driver_->press(keys);
+      seen.push_back(screen_->ui().scale());
+    }
+    return seen;
+  };
+  using Scales = std::vector<float>;
+  EXPECT_EQ(scales(1.5f, 0, "Ctrl++", 3), (Scales{1.75f, 2, 2}));
+  EXPECT_EQ(scales(1.5f, 0, "Ctrl+-", 2), (Scales{1.25f, 1}));
+  EXPECT_EQ(scales(1, 0, "Ctrl++", 1), (Scales{1.25f}));
+  EXPECT_EQ(scales(1, 0.75, "Ctrl+-", 1), (Scales{0.75f}));
+  EXPECT_EQ(scales(3, 0, "Ctrl++", 1), (Scales{3})) << "there is no larger one";
+  EXPECT_EQ(scales(3, 0, "Ctrl+-", 1), (Scales{2}));
+  scales(1, 1.13, "", 0);
+  EXPECT_EQ(find("scale")->value, "113 %") << "one that is not in the list is shown as it is";
+  screen_->remember();
+  EXPECT_EQ(explorer().settings.width, 2560);
+  scales(2, 0, "", 0);
+  screen_->remember();
+  EXPECT_EQ(explorer().settings.width, 1280) << "in units of the monitor";
+}
+
 TEST_F(ExplorerRobust, TabShowsTheFocusAtOnce) {
   store_sweep(file_.path(), {"linear"}, {2, 8});
   open();
