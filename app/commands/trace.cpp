@@ -23,6 +23,7 @@ class Trace : public Command {
     app.add_option("--wide", wide_, "also the wide program for so many models")
         ->check(not_positive);
     app.add_option("--weights", subject_.weights, "as for fuse");
+    app.add_flag("--share-weights", subject_.share_weights, "as for fuse");
     app.add_option("--inputs", subject_.inputs, "as for fuse");
     app.add_option("--shared-inputs", subject_.shared_inputs, "as for fuse")->delimiter(',');
     app.add_option("--input", subject_.random_inputs, "as for fuse")->allow_extra_args(false);

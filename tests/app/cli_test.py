@@ -238,12 +238,13 @@ class Cli(unittest.TestCase):
 
     def test_a_picture_never_replaces_the_store(self):
         store = self.path("kept.db")
-        self.assertEqual(workbench("sweep", "ci", "--targets", "linear", "-n", "1", "--dtype", "f32", "--phase", "forward",
-                                   "--budget", "0.01", "--quiet", "--db", store).returncode, 0)
+        swept = workbench("sweep", "ci", "--targets", "linear", "-n", "1", "--dtype", "f32", "--phase", "forward",
+                          "--budget", "0.01", "--quiet", "--db", store)
+        self.assertEqual(swept.returncode, 0, swept.stderr)
         os.symlink(store, self.path("link.png"))
         for name in ("kept.db", "link.png"):
-            self.refused(2, r"^\[--screenshot\] file: got .*, which is the results store, expected another one", "--screenshot",
-                         self.path(name), "--view", "plot", "--db", store)
+            self.refused(2, r"^\[--screenshot\] file: got .*, which is the results store, expected another one",
+                         "--screenshot", self.path(name), "--view", "plot", "--db", store)
         with open(store, "rb") as file:
             self.assertEqual(file.read(15), b"SQLite format 3")
 
@@ -300,6 +301,16 @@ class Cli(unittest.TestCase):
         for part in ("one model as recorded", "aten::addmm", "4 models as they run",
                      "aten::linear", "# passes", "dead-code", "# coverage"):
             self.assertIn(part, run.stdout)
+
+    def test_trace_of_checkpoints(self):
+        same = [self.path("w0.safetensors")] * 2
+        for options, shared in (([], "0 shared"), (["--share-weights"], "1 shared")):
+            run = workbench("trace", self.path("net.ts"), "--input", "input=4x3", "--weights", *same, "--wide", "2",
+                            *options)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertIn("# 2 models as they run", run.stdout)
+            self.assertIn(shared, run.stdout.split("# coverage")[1])
+        self.refused(2, r"\[--share-weights\] weights: got none, expected --weights", "trace", "mlp", "--share-weights")
 
     def test_sweep(self):
         report = self.path("sweep.json")

@@ -1,5 +1,6 @@
 #include "app/explorer/models/child.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +9,18 @@
 #include "engine/machine/clock.h"
 
 namespace wide {
+namespace {
+
+constexpr size_t kLongOutput = 4 << 20, kLastLines = 4000;  // bytes
+
+/// Where the last whole lines of `text` begin that have at most `bytes` bytes.
+size_t last_lines_at(const std::string& text, size_t bytes) {
+  if (text.size() <= bytes) return 0;
+  const size_t line = text.find('\n', text.size() - bytes - 1);
+  return line == std::string::npos ? text.size() - bytes : line + 1;
+}
+
+}  // namespace
 
 Child::~Child() {
   if (patience_s > 0) {
@@ -31,6 +44,7 @@ void Child::start(std::vector<std::string> arguments) {
   const std::lock_guard lock(mutex_);
   code_ = -1;
   output_.clear();
+  left_out_ = 0;
   process_.emplace("explorer", std::move(arguments),
                    std::vector<std::pair<int, int>>{{to, STDOUT_FILENO}, {to, STDERR_FILENO}});
   try {
@@ -42,11 +56,14 @@ void Child::start(std::vector<std::string> arguments) {
 }
 
 void Child::listen(const Descriptor& from) {
-  constexpr size_t kKept = 20000;
   for (std::string got; read_some(from, &got) == Got::something; got.clear()) {
     const std::lock_guard lock(mutex_);
     output_ += got;
-    if (output_.size() > 2 * kKept) output_.erase(0, output_.size() - kKept);
+    if (output_.size() > 2 * kLongOutput) {
+      const size_t from_here = last_lines_at(output_, kLongOutput);
+      output_.erase(0, from_here);
+      left_out_ += from_here;
+    }
     wake();
   }
   process_->await();  // without the lock: the child may close its output long before it ends
@@ -71,7 +88,13 @@ bool Child::running() const {
 
 std::string Child::output() const {
   const std::lock_guard lock(mutex_);
-  return output_;
+  if (left_out_ == 0) return output_;
+  return fmt::format("# {} bytes of output before this are left out\n", left_out_) + output_;
+}
+
+std::string Child::last_lines() const {
+  const std::lock_guard lock(mutex_);
+  return output_.substr(last_lines_at(output_, kLastLines));
 }
 
 int Child::code() const {

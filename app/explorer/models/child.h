@@ -21,8 +21,11 @@ class Child {
   void start(std::vector<std::string> arguments);
   void stop();
   bool running() const;
-  /// The last lines of the child's output, stdout and stderr together.
+  /// The child's output, stdout and stderr together. If it is very long, a line at its begin says
+  /// how much before the rest was left out.
   std::string output() const;
+  /// The last lines of it, as many as a panel shows while the child runs.
+  std::string last_lines() const;
   /// The exit code of the last child that ended, or 128 plus its signal; -1 if none has ended.
   int code() const;
 
@@ -39,6 +42,7 @@ class Child {
   std::optional<Spawned> process_;
   int code_ = -1;
   std::string output_;
+  size_t left_out_ = 0;  // bytes
 };
 
 }  // namespace wide

@@ -216,7 +216,7 @@ class FusePanel : public Panel {
       stopped_ = true;
       child_.stop();
     }
-    ui.wrapped(child_.output());
+    ui.wrapped(child_.last_lines());
   }
 
   void stored(Explorer& explorer, Ui& ui) {

@@ -1,6 +1,7 @@
 // What is chosen to run or to fuse, and what the command line would be.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "app/explorer/models/child.h"
@@ -209,6 +210,31 @@ TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
   EXPECT_FALSE(take_files({"/a/picture.png"}, &c));
 }
 
+TEST(ExplorerFuse, ProgramsAreThoseOfTheModelsThatWouldBeFused) {
+  StoreFile file;
+  for (const char* name : {"w0.safetensors", "w1.safetensors", "w2.safetensors"})
+    std::ofstream(file.path(name)) << "x";
+  FuseChoices c;
+  c.model = "net.ts";
+  c.weights = {file.path("w*.safetensors")};
+  c.n.clear();
+  c.share_weights = true;
+  EXPECT_EQ(trace_arguments(c),
+            (std::vector<std::string>{"trace", "net.ts", "--weights", file.path("w*.safetensors"),
+                                      "--wide", "3", "--share-weights", "--steps"}));
+  c.n = "1,2";
+  EXPECT_EQ(trace_arguments(c)[5], "2");
+  c.weights = {file.path("none*.safetensors")};
+  c.n.clear();
+  EXPECT_EQ(trace_arguments(c)[5], "1") << "the command refuses the weights";
+  FuseChoices copies;
+  copies.model = "mlp";
+  EXPECT_EQ(trace_arguments(copies),
+            (std::vector<std::string>{"trace", "mlp", "--wide", "8", "--steps"}));
+  copies.n.clear();
+  EXPECT_EQ(trace_arguments(copies)[3], "2");
+}
+
 TEST(ExplorerFuse, FigureAndSharesAreWhatTheReportSays) {
   const FuseReport report = shown_fusion();
   ASSERT_EQ(report.curve.size(), 2u);
@@ -244,6 +270,14 @@ TEST(ExplorerChild, RunsThisProgramAndSurvivesItsEnd) {
   while (child.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(child.code(), 2);
   EXPECT_NE(child.output().find("[workbench sweep] usage"), std::string::npos);
+  // What a long command prints is there from its first line on.
+  child.start({"trace", "resnet18", "--wide", "2", "--steps"});
+  while (child.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(child.code(), 0);
+  EXPECT_GT(child.output().size(), 100'000u);
+  EXPECT_TRUE(child.output().starts_with("# resnet18: one model as recorded\n"));
+  EXPECT_LE(child.last_lines().size(), 4000u);
+  EXPECT_TRUE(child.output().ends_with("\n" + child.last_lines()));
   child.start({"worker"});  // which waits for a sweep, and gets none
   child.stop();
   while (child.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));

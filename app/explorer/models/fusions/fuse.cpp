@@ -25,38 +25,50 @@ std::vector<std::string> inputs_of(const FuseChoices& c) {
   return arguments;
 }
 
-/// The options that identify a fusion.
-std::vector<std::string> asked(const FuseChoices& c) {
-  std::vector<std::string> arguments = {"fuse", c.model};
+/// A command and the options that identify a fusion. `many`: its option of N, where `n` is not "".
+std::vector<std::string> asked(const FuseChoices& c, const char* command, const char* many,
+                               const std::string& n) {
+  std::vector<std::string> arguments = {command, c.model};
   if (!c.weights.empty()) {
     arguments.emplace_back("--weights");
     arguments.insert(arguments.end(), c.weights.begin(), c.weights.end());
   }
-  if (!c.n.empty()) arguments.insert(arguments.end(), {"-n", c.n});
+  if (!n.empty()) arguments.insert(arguments.end(), {many, n});
   for (const std::string& word : inputs_of(c)) arguments.push_back(word);
   if (c.share_weights) arguments.emplace_back("--share-weights");
   return arguments;
 }
 
+/// The number of models whose wide program is shown: the last one typed, or all checkpoints.
+std::string traced_n(const FuseChoices& c) {
+  const std::vector<std::string> ns = split(c.n);
+  if (!ns.empty()) return ns.back();
+  if (c.weights.empty()) return "2";
+  try {
+    return std::to_string(find_checkpoints(c.weights).files.size());
+  } catch (const std::exception&) {
+    return "1";  // the command says what is wrong with the weights
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string& db) {
-  std::vector<std::string> arguments = asked(c);
+  std::vector<std::string> arguments = asked(c, "fuse", "-n", c.n);
   arguments.emplace_back("--explain");
   if (!db.empty()) arguments.insert(arguments.end(), {"--db", db});
   return arguments;
 }
 
 std::vector<std::string> export_arguments(const FuseChoices& c, const std::string& path) {
-  std::vector<std::string> arguments = asked(c);
+  std::vector<std::string> arguments = asked(c, "fuse", "-n", c.n);
   arguments.insert(arguments.end(), {"--export", path, "--budget", "0.01", "--no-store"});
   return arguments;
 }
 
 std::vector<std::string> trace_arguments(const FuseChoices& c) {
-  const std::vector<std::string> ns = split(c.n);
-  std::vector<std::string> arguments = {"trace", c.model, "--wide", ns.empty() ? "2" : ns.back()};
-  for (const std::string& word : inputs_of(c)) arguments.push_back(word);
+  std::vector<std::string> arguments = asked(c, "trace", "--wide", traced_n(c));
+  arguments.emplace_back("--steps");
   return arguments;
 }
 

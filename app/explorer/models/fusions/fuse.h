@@ -18,7 +18,7 @@ struct FuseChoices {
 };
 /// The arguments of `workbench fuse`. `db` "": the default store.
 std::vector<std::string> fuse_arguments(const FuseChoices& choices, const std::string& db);
-/// The same for `trace`: the programs before and after each pass, at the largest N.
+/// The same for `trace`: one model's program, and the wide one after each pass, at the last N.
 std::vector<std::string> trace_arguments(const FuseChoices& choices);
 /// The same for an export to .pt2 or .ts: checked, hardly timed, not stored.
 std::vector<std::string> export_arguments(const FuseChoices& choices, const std::string& path);
