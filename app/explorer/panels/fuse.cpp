@@ -43,10 +43,12 @@ class FusePanel : public Panel {
                 ui.theme().bad);
       ui.wrapped(error_, false);
       // Older results are not drawn below the error: they would look like this fusion's.
-      if (doing_ != Doing::fusing || explorer.library.fusions().empty()) return;
+      if (explorer.library.fusions().empty()) return;
       if (ui.button("Show earlier fusions", Look::plain, true,
-                    "The fusions that are in the store; the one that failed left nothing there"))
+                    "The fusions that are in the store; what failed left nothing there")) {
         error_.clear();
+        doing_ = Doing::fusing;
+      }
       return;
     }
     if (stopped_)

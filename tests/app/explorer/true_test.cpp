@@ -171,6 +171,28 @@ TEST_F(ExplorerTrue, AfterAFusionNoOlderOneStandsInItsPlace) {
       << screen_->ui().items.find("fusion")->value;
 }
 
+TEST_F(ExplorerTrue, FailedProgramsAndExportsHideNoFusionForGood) {
+  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
+  open();
+  screen_->explorer().show("fuse");
+  driver_->settle();
+  driver_->click("network");
+  driver_->type("no-such-network");
+  for (const bool exporting : {false, true}) {
+    driver_->click(exporting ? "Export" : "Programs");
+    if (exporting) {
+      driver_->press("Ctrl+A");
+      driver_->type(file_.path("wide.pt2"));
+      driver_->press("Enter");
+    }
+    driver_->await(exporting ? "The export failed" : "The programs could not be shown");
+    EXPECT_FALSE(driver_->sees("2× over threads"));
+    driver_->click("Show earlier fusions");
+    driver_->settle();
+    EXPECT_TRUE(driver_->sees("2× over threads"));
+  }
+}
+
 TEST(ExplorerFuseTrue, InputsAreRandomOrAFile) {
   FuseChoices c;
   c.model = "net.pt2";
