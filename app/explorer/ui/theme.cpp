@@ -16,11 +16,11 @@ constexpr Family kFamilies[] = {
     {"Liberation Sans", "truetype/liberation/LiberationSans-Regular.ttf",
      "truetype/liberation/LiberationSans-Bold.ttf"}};
 
-/// Glyphs: Latin, punctuation, super- and subscripts, arrows, mathematics.
-constexpr ImWchar kGlyphs[] = {0x20,   0xFF,   0x100,  0x17F,  0x2B0,  0x2BF,  0x391,
-                               0x3C9,  0x1D40, 0x1D40, 0x2010, 0x2026, 0x2030, 0x203A,
-                               0x2070, 0x2094, 0x2190, 0x2199, 0x2200, 0x2265, 0x25A0,
-                               0x25FF, 0x2713, 0x2717, 0};
+/// Glyphs: Latin, Greek, Cyrillic, punctuation, super- and subscripts, arrows, mathematics.
+constexpr ImWchar kGlyphs[] = {0x20,   0x24F,  0x2B0,  0x2BF,  0x370,  0x3FF,  0x400,
+                               0x52F,  0x1D40, 0x1D40, 0x1E00, 0x1EFF, 0x2010, 0x2026,
+                               0x2030, 0x203A, 0x2070, 0x2094, 0x2190, 0x2199, 0x2200,
+                               0x2265, 0x25A0, 0x25FF, 0x2713, 0x2717, 0};
 
 /// A package brings fonts beside the program; Debian keeps them in one place.
 std::string font_folder() {

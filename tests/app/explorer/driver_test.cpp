@@ -402,6 +402,15 @@ TEST(ExplorerCanvas, ManyPointsBecomeTwoAColumn) {
   EXPECT_EQ(decimate(some).size(), 100u);
 }
 
+TEST(ExplorerFonts, NamesInLatinGreekAndCyrillicAreDrawn) {
+  Ui ui;
+  const Fonts fonts = load_fonts(1);
+  ASSERT_EQ(fonts.name, "Inter");
+  for (const ImFont* font : {fonts.body, fonts.bold, fonts.small, fonts.small_bold, fonts.title})
+    for (const char16_t c : std::u16string(u"Łódźșạễ Ελλάδαώ Привет Їжакґ"))
+      EXPECT_NE(font->FindGlyphNoFallback(c), nullptr) << static_cast<int>(c);
+}
+
 TEST(ExplorerFonts, WithoutAnyFontThereIsOne) {
   Ui ui;
   StoreFile empty;
