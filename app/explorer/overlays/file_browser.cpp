@@ -124,7 +124,7 @@ void FileBrowser::entries(Ui& ui) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const bool selected = name_.empty() ? chosen_.count(entry.name) > 0 : name_ == entry.name;
-    if (!ui.row(printable(entry.name, 400) + (entry.folder ? "/" : "") + "##" + entry.name,
+    if (!ui.row(fmt::format("{}{}##{}", printable(entry.name, 400), entry.folder ? "/" : "", i),
                 selected))
       continue;
     if (entry.folder)

@@ -258,7 +258,7 @@ class MatrixPanel : public Panel {
     ImGui::PushID(l.name.c_str());
     Library& library = explorer.library;
     const bool is_selected = selected(library, overview, l);
-    if (ui.row(l.name, is_selected)) {
+    if (ui.row(l.name + "##line", is_selected)) {
       library.select_row(l.row);
       explorer.show("plot");
     }

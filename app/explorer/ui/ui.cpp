@@ -10,7 +10,23 @@
 namespace wide {
 namespace {
 
-std::string shown(const std::string& label) { return label.substr(0, label.find("##")); }
+/// A label without its id, which begins at the last "##".
+std::string shown(const std::string& label) { return label.substr(0, label.rfind("##")); }
+
+/// ImGui's Selectable, but all of `text` is shown, whatever it holds.
+bool selectable(const std::string& id, const std::string& text, bool selected,
+                ImGuiSelectableFlags flags) {
+  const ImGuiWindow* window = ImGui::GetCurrentWindow();
+  const ImVec2 at = {window->DC.CursorPos.x,
+                     window->DC.CursorPos.y + window->DC.CurrLineTextBaseOffset};
+  const char *begin = text.data(), *end = text.data() + text.size();
+  const bool clicked =
+      ImGui::Selectable(("##" + id).c_str(), selected, flags | ImGuiSelectableFlags_SpanAvailWidth,
+                        {ImGui::CalcTextSize(begin, end).x, 0});
+  if (ImGui::IsItemVisible())
+    window->DrawList->AddText(at, ImGui::GetColorU32(ImGuiCol_Text), begin, end);
+  return clicked;
+}
 
 /// Whether the user can scroll this window along `axis`. ImGui computes ScrollMax of windows
 /// without a scrollbar too.
@@ -136,7 +152,7 @@ void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, b
   const ImRect& clip = window->ClipRect;
   ScreenItem item;
   item.kind = kind;
-  item.label = shown(label);
+  item.label = kind == ItemKind::text ? label : shown(label);
   item.box = {from.x, from.y, to.x - from.x, to.y - from.y};
   item.clip = {clip.Min.x, clip.Min.y, clip.GetWidth(), clip.GetHeight()};
   item.inside = inside_;
@@ -368,7 +384,14 @@ bool Ui::choice(const std::string& name, int* index, const std::vector<std::stri
   const float room = width - ImGui::GetFrameHeight() - px(12);
   const std::string preview = any ? fit(options[static_cast<size_t>(*index)], room) : "";
   const std::string id = "##" + name;
-  const bool open = ImGui::BeginCombo(id.c_str(), preview.c_str(), ImGuiComboFlags_HeightLarge);
+  // The preview is drawn here, since ImGui would hide what follows "##" in it.
+  const ImGuiWindow* window = ImGui::GetCurrentWindow();
+  const ImVec2 corner = ImGui::GetCursorScreenPos(), padding = ImGui::GetStyle().FramePadding;
+  const bool open = ImGui::BeginCombo(id.c_str(), "", ImGuiComboFlags_HeightLarge);
+  if (!window->SkipItems)
+    window->DrawList->AddText({corner.x + padding.x, corner.y + padding.y},
+                              ImGui::GetColorU32(ImGuiCol_Text), preview.data(),
+                              preview.data() + preview.size());
   bool changed = false;
   if (!open) {
     note_last(ItemKind::choice, name);
@@ -388,11 +411,11 @@ bool Ui::choice(const std::string& name, int* index, const std::vector<std::stri
     const std::string& option = options[static_cast<size_t>(i)];
     if (!wanted.empty() && lower_case(option).find(wanted) == std::string::npos) continue;
     ++found;
-    if (ImGui::Selectable((option + "##" + std::to_string(i)).c_str(), i == *index)) {
+    if (selectable(std::to_string(i), option, i == *index, 0)) {
       changed = i != *index;
       *index = i;
     }
-    note_last(ItemKind::row, option);
+    note_last(ItemKind::row, option + "##");
     if (i == *index) {
       if (!searched) ImGui::SetItemDefaultFocus();
       if (ImGui::IsWindowAppearing()) ImGui::SetScrollHereY(0.5f);
@@ -404,10 +427,10 @@ bool Ui::choice(const std::string& name, int* index, const std::vector<std::stri
 }
 
 bool Ui::row(const std::string& label, bool selected, bool* twice) {
-  const bool clicked = ImGui::Selectable(label.c_str(), selected,
-                                         ImGuiSelectableFlags_AllowDoubleClick |
-                                             ImGuiSelectableFlags_SpanAllColumns |
-                                             ImGuiSelectableFlags_AllowItemOverlap);
+  const bool clicked =
+      selectable(label, shown(label), selected,
+                 ImGuiSelectableFlags_AllowDoubleClick | ImGuiSelectableFlags_SpanAllColumns |
+                     ImGuiSelectableFlags_AllowItemOverlap);
   note_last(ItemKind::row, label, true, selected);
   if (twice) *twice = clicked && ImGui::IsMouseDoubleClicked(0);
   return clicked;

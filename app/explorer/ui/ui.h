@@ -16,7 +16,7 @@ namespace wide {
 enum class Look { plain, primary, quiet, danger };
 
 /// This program's widgets, which note what they draw in `items`. One per ImGui context, which it
-/// owns. A label may end in "##id", which is not shown.
+/// owns. A label may end in "##id", which is not shown; so one that begins with a user's text must.
 class Ui {
  public:
   Ui();

@@ -1,6 +1,8 @@
 // Every control says in plain words what it does, and long lists are searched.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 
@@ -101,6 +103,45 @@ TEST_F(ExplorerWords, ALongListIsSearched) {
   driver_->type("needle");
   EXPECT_NE(screen_->ui().items.find("sweep 4"), nullptr);
   EXPECT_EQ(screen_->ui().items.find("sweep 5"), nullptr);
+}
+
+/// The vertices of a list and a row with this text, and the labels that are noted.
+std::pair<int, std::vector<std::string>> drawn(const std::string& text, bool open) {
+  Ui ui;
+  Input input;
+  int vertices = 0;
+  std::vector<std::string> labels;
+  for (int frame = 0; frame < 4; ++frame) {
+    ui.begin_frame(input, 800, 600, 0.1f);
+    ImGui::SetNextWindowPos({0, 0});
+    ImGui::SetNextWindowSize({800, 600});
+    ImGui::Begin("window", nullptr, ImGuiWindowFlags_NoDecoration);
+    int at = 0;
+    ui.choice("run", &at, {text, "another"}, 600, "tip");
+    if (open && frame == 0) {
+      input.x = 300;
+      input.y = static_cast<float>(ImGui::GetItemRectMin().y + 5);
+    }
+    input.down[0] = open && frame == 1;
+    ui.row(text + "##id", false);
+    ImGui::End();
+    ui.end_frame();
+    vertices = ImGui::GetDrawData()->TotalVtxCount;
+    ImGui::GetIO().Fonts->SetTexID(nullptr);
+  }
+  for (const ScreenItem& item : ui.items.last()) labels.push_back(item.label);
+  return {vertices, labels};
+}
+
+/// Two signs that ImGui takes for the begin of an id are drawn in what users name.
+TEST(ExplorerNames, AreShownInFullWhateverTheyHold) {
+  for (const bool open : {false, true}) {
+    const auto [vertices, labels] = drawn("run 1 · ## night ### 2", open);
+    const auto [same, others] = drawn("run 1 · @@ night @@@ 2", open);
+    EXPECT_EQ(vertices, same) << "four a letter";
+    EXPECT_EQ(std::count(labels.begin(), labels.end(), "run 1 · ## night ### 2"), open ? 2 : 1);
+    EXPECT_EQ(labels.size(), others.size());
+  }
 }
 
 }  // namespace
