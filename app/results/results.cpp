@@ -26,16 +26,19 @@ SweepReport find_sweep(const std::string& which, const std::string& db_option,
         printable(which), printable(path), also);
   Store store = Store::read(path);
   if (file && !store.find(which)) return read_sweep_report(which);
-  return store.load(find_stored(store, which, path, also));
-}
-
-int64_t find_stored(Store& store, const std::string& which, const std::string& path,
-                    const std::string& also) {
-  if (const auto id = store.find(which)) return *id;
+  if (const auto id = store.find(which)) return store.load(*id);
   fail(
       "[{}] sweep: got no such number or name in {}, expected a stored sweep, last, or a "
       "report's .json{}; try workbench list {}",
       printable(which), printable(path), also, also.empty() ? "sweeps" : "sweeps, or list runs");
+}
+
+int64_t find_stored(Store& store, const std::string& which, const std::string& path) {
+  if (const auto id = store.find(which)) return *id;
+  fail(
+      "[{}] sweep: got no such number or name in {}, expected the number or name of a stored "
+      "sweep, or last; try workbench list sweeps",
+      printable(which), printable(path));
 }
 
 }  // namespace wide

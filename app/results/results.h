@@ -14,8 +14,7 @@ SweepReport find_sweep(const std::string& which, const std::string& db_option,
                        const std::string& also = "");
 
 /// The number of a stored sweep, found in the same way except by a file.
-int64_t find_stored(Store& store, const std::string& which, const std::string& path,
-                    const std::string& also = "");
+int64_t find_stored(Store& store, const std::string& which, const std::string& path);
 
 /// The text of `also` for commands that accept training runs too.
 inline const std::string kOrRun = ", or a run's folder, run:3 or run:last";

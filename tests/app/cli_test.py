@@ -62,6 +62,13 @@ class Cli(unittest.TestCase):
         self.assertRegex(run.stderr, pattern)
         self.assertTrue(run.stderr.startswith("["), run.stderr)
 
+    def swept(self, name):
+        """A store with a small sweep."""
+        run = workbench("sweep", "ci", "--targets", "linear", "-n", "1", "--dtype", "f32", "--phase", "forward",
+                        "--budget", "0.01", "--quiet", "--db", self.path(name))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return self.path(name)
+
     def test_the_report_about_a_gpu_is_rehearsed_on_the_cpu(self):
         run = workbench("gpu-report", "--device", "cpu", "--out", self.path("gpu"))
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
@@ -237,16 +244,18 @@ class Cli(unittest.TestCase):
         self.assertFalse(os.path.exists(self.path("none.png")))
 
     def test_a_picture_never_replaces_the_store(self):
-        store = self.path("kept.db")
-        swept = workbench("sweep", "ci", "--targets", "linear", "-n", "1", "--dtype", "f32", "--phase", "forward",
-                          "--budget", "0.01", "--quiet", "--db", store)
-        self.assertEqual(swept.returncode, 0, swept.stderr)
+        store = self.swept("kept.db")
         os.symlink(store, self.path("link.png"))
         for name in ("kept.db", "link.png"):
             self.refused(2, r"^\[--screenshot\] file: got .*, which is the results store, expected another one",
                          "--screenshot", self.path(name), "--view", "plot", "--db", store)
         with open(store, "rb") as file:
             self.assertEqual(file.read(15), b"SQLite format 3")
+
+    def test_the_explorer_opens_what_is_stored_and_proposes_no_file(self):
+        self.refused(2, r"^\[rep.json\] sweep: got no such number or name in .*, expected the number or name of a stored "
+                     r"sweep, or last; try workbench list sweeps$", "--screenshot", self.path("none.png"), "--open",
+                     "rep.json", "--db", self.swept("opened.db"))
 
     def test_a_picture_shows_the_panel_that_was_asked_for(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -67,7 +67,8 @@ class ComparePanel : public Panel {
 
  private:
   /// Proposes the sweep that the command line asks for, else the newest, and the previous one of
-  /// the same name, rather than any previous one. Replaces sweeps that were deleted.
+  /// the same name, rather than any previous one; the oldest one with that after it. Replaces
+  /// sweeps that were deleted.
   void propose(const std::vector<SweepRow>& sweeps, int64_t asked) {
     const auto there = [&](int64_t id) {
       return std::any_of(sweeps.begin(), sweeps.end(),
@@ -78,6 +79,7 @@ class ComparePanel : public Panel {
     size_t after = 0;
     for (size_t i = 0; i + 1 < sweeps.size(); ++i)
       if (sweeps[i].id == asked) after = i;
+    if (sweeps.back().id == asked) after = sweeps.size() - 2;  // the oldest: the one before
     after_ = {sweeps[after].id};
     before_ = sweeps[after + 1].id;
     for (size_t i = sweeps.size(); i-- > after + 1;)

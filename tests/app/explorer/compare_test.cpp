@@ -146,6 +146,10 @@ TEST_F(ExplorerCompare, TheSweepThatIsAskedForIsComparedWithTheOneBeforeIt) {
   screen_->explorer().library.open(3);  // what is chosen stays
   driver_->settle();
   EXPECT_EQ(find("after")->value.rfind("2 · times", 0), 0u) << find("after")->value;
+  screen_->explorer().library.open_asked(1);  // the oldest, which has none before it
+  driver_->settle();
+  EXPECT_EQ(find("before")->value.rfind("1 · times", 0), 0u) << find("before")->value;
+  EXPECT_EQ(find("after")->value.rfind("2 · times", 0), 0u) << find("after")->value;
 }
 
 TEST_F(ExplorerCompare, ATrialThroughAllSweepsIsThatOfTheStore) {
