@@ -30,7 +30,7 @@ class Explorer {
   Settings settings;
   ActionPalette palette;
   KeySheet keys;
-  FileBrowser files;
+  FileBrowser files{jobs};
 
   /// Draws everything, or only the panel that is shown in one place.
   void draw(Ui& ui, std::optional<Place> only = {});

@@ -17,6 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Keys of jobs.
+constexpr const char *kReadFolder = "read a folder", *kCountFiles = "count files";
+
 bool fits(const std::string& name, const std::vector<std::string>& extensions) {
   return extensions.empty() ||
          std::any_of(extensions.begin(), extensions.end(),
@@ -56,33 +59,46 @@ void FileBrowser::ask(FileRequest request) {
   go(folder_);
 }
 
-void FileBrowser::go(const std::string& folder) {
-  folder_ = folder;
-  entries_.clear();
-  chosen_.clear();
-  others_ = last_ = 0;
+FileBrowser::Folder FileBrowser::read(const std::string& path,
+                                      const std::vector<std::string>& extensions) {
+  Folder folder;
   std::error_code error;
-  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
     if (name.front() == '.') continue;
     const bool is_folder = it->is_directory(error);
-    if (is_folder || fits(name, request_.extensions))
-      entries_.push_back({name, is_folder});
+    if (is_folder || fits(name, extensions))
+      folder.entries.push_back({std::move(name), is_folder});
     else
-      ++others_;
+      ++folder.others;
   }
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+  std::sort(folder.entries.begin(), folder.entries.end(), [](const Entry& a, const Entry& b) {
     return a.folder != b.folder ? a.folder : natural_less(a.name, b.name);
   });
+  return folder;
+}
+
+void FileBrowser::go(const std::string& folder) {
+  folder_ = folder;
+  shown_ = {};
+  last_ = 0;
+  jobs_.start(kReadFolder,
+              [this, path = folder_, extensions = request_.extensions]() -> Jobs::Result {
+                Folder found = read(path, extensions);
+                return [this, found = std::move(found)]() mutable { shown_ = std::move(found); };
+              });
   changed();
 }
+
+bool FileBrowser::any_chosen() const { return std::ranges::any_of(shown_.entries, &Entry::chosen); }
 
 std::vector<std::string> FileBrowser::paths() const {
   const fs::path folder = folder_;
   if (!name_.empty()) return {(folder / name_).string()};
+  const std::string begin = (folder / "").string();
   std::vector<std::string> all;
-  for (const Entry& entry : entries_)
-    if (chosen_.count(entry.name)) all.push_back((folder / entry.name).string());
+  for (const Entry& entry : shown_.entries)
+    if (entry.chosen) all.push_back(begin + entry.name);
   return all;
 }
 
@@ -90,30 +106,43 @@ void FileBrowser::changed() {
   error_.clear();
   count_.clear();
   replaced_.clear();
-  const std::vector<std::string> all = paths();
+  ++choice_;
+  std::vector<std::string> all = paths();
   if (all.empty() || !request_.count) return;
-  try {
-    count_ = request_.count(all);
-  } catch (const std::exception&) {
-    // A name being typed is not counted; taking it reports errors.
-  }
+  jobs_.start(kCountFiles,
+              [this, all = std::move(all), count = request_.count, of = choice_]() -> Jobs::Result {
+                std::string text;
+                try {
+                  text = count(all);
+                } catch (const std::exception&) {
+                  // A name being typed is not counted; taking it reports errors.
+                }
+                return [this, of, text] {
+                  if (of == choice_) count_ = text;
+                };
+              });
+}
+
+void FileBrowser::choose_none() {
+  for (Entry& entry : shown_.entries) entry.chosen = false;
 }
 
 /// A click selects one file; with Ctrl it adds or removes one, with Shift it selects a range.
 void FileBrowser::choose(size_t index) {
-  const std::string& name = entries_[index].name;
+  std::vector<Entry>& all = shown_.entries;
   if (!request_.several) {
-    name_ = name;
+    name_ = all[index].name;
     return changed();
   }
   const ImGuiIO& io = ImGui::GetIO();
   name_.clear();
   if (io.KeyShift) {
     for (size_t i = std::min(index, last_); i <= std::max(index, last_); ++i)
-      if (!entries_[i].folder) chosen_.insert(entries_[i].name);
+      all[i].chosen = all[i].chosen || !all[i].folder;
   } else {
-    if (!io.KeyCtrl) chosen_.clear();
-    if (!chosen_.erase(name)) chosen_.insert(name);
+    const bool chosen = io.KeyCtrl && all[index].chosen;
+    if (!io.KeyCtrl) choose_none();
+    all[index].chosen = !chosen;
     last_ = index;
   }
   changed();
@@ -121,22 +150,26 @@ void FileBrowser::choose(size_t index) {
 
 void FileBrowser::entries(Ui& ui) {
   std::string into;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const Entry& entry = entries_[i];
-    const bool selected = name_.empty() ? chosen_.count(entry.name) > 0 : name_ == entry.name;
+  Ui::table_lines(shown_.entries.size(), [&](size_t i) {
+    const Entry& entry = shown_.entries[i];
+    const bool selected = name_.empty() ? entry.chosen : name_ == entry.name;
     if (!ui.row(fmt::format("{}{}##{}", printable(entry.name, 400), entry.folder ? "/" : "", i),
                 selected))
-      continue;
+      return;
     if (entry.folder)
       into = entry.name;
     else
       choose(i);
-  }
-  if (entries_.empty()) ui.muted(others_ > 0 ? "no file here fits" : "an empty folder");
-  if (others_ > 0)
+  });
+  const size_t others = shown_.others;
+  if (jobs_.busy(kReadFolder))
+    ui.muted("reading the folder");
+  else if (shown_.entries.empty())
+    ui.muted(others > 0 ? "no file here fits" : "an empty folder");
+  if (others > 0)
     ui.muted(fmt::format("{} not shown, which {} not end in {}",
-                         others_ == 1 ? "1 other file" : fmt::format("{} other files", others_),
-                         others_ == 1 ? "does" : "do", listing(request_.extensions, 9)));
+                         others == 1 ? "1 other file" : fmt::format("{} other files", others),
+                         others == 1 ? "does" : "do", listing(request_.extensions, 9)));
   if (!into.empty()) go((fs::path(folder_) / into).string());
 }
 
@@ -158,8 +191,25 @@ void FileBrowser::accept() {
     fresh_ = true;
     return;
   }
+  if (!request_.count) return take(all);
+  jobs_.start(kCountFiles, [this, all, count = request_.count, of = choice_]() -> Jobs::Result {
+    std::string line;
+    try {
+      count(all);
+    } catch (const std::exception& e) {
+      line = one_line(e);
+    }
+    return [this, all, of, line] {
+      if (!open_ || of != choice_) return;
+      error_ = line;
+      if (line.empty()) take(all);
+    };
+  });
+}
+
+void FileBrowser::take(const std::vector<std::string>& paths) {
   try {
-    request_.take(all);
+    request_.take(paths);
     open_ = false;
   } catch (const std::exception& e) {
     error_ = one_line(e);
@@ -175,8 +225,7 @@ void FileBrowser::draw(Ui& ui) {
   if (request_.several) {
     if (ui.button("All", Look::plain, true, "All files that are shown")) {
       name_.clear();
-      for (const Entry& entry : entries_)
-        if (!entry.folder) chosen_.insert(entry.name);
+      for (Entry& entry : shown_.entries) entry.chosen = !entry.folder;
       changed();
     }
     ImGui::SameLine();
@@ -196,7 +245,7 @@ void FileBrowser::draw(Ui& ui) {
                : request_.several ? "click, also with Ctrl or Shift, or type *.safetensors"
                                   : "a file",
                -1, "A name in this folder, a whole path, or a folder to go to")) {
-    chosen_.clear();
+    choose_none();
     changed();
   }
   // Selects the proposed name, so that typing replaces it.
@@ -216,7 +265,7 @@ void FileBrowser::draw(Ui& ui) {
     ui.items.set_value(line);
     ui.tip(line);
   }
-  const bool any = !name_.empty() || !chosen_.empty();
+  const bool any = !name_.empty() || any_chosen();
   if (ui.button(replaces            ? "Replace"
                 : request_.to_write ? "Save"
                                     : "Open",

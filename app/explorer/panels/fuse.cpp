@@ -117,7 +117,7 @@ class FusePanel : public Panel {
       choices_.weights.clear();
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
-    ui.fitted(weights(), std::max(ui.px(60), ImGui::GetContentRegionAvail().x - ui.px(4)));
+    ui.fitted(weights(explorer), std::max(ui.px(60), ImGui::GetContentRegionAvail().x - ui.px(4)));
     ui.label("inputs", kLabels);
     ui.field(
         "inputs", &choices_.inputs, "random, x=2x3x64x64:f32, or x.safetensors", width,
@@ -175,22 +175,26 @@ class FusePanel : public Panel {
     asked.several = true;
     asked.count = weights_text;
     asked.take = [this](const std::vector<std::string>& paths) {
-      weights_text(paths);  // throws if the files hold no weights
       choices_.weights.insert(choices_.weights.end(), paths.begin(), paths.end());
       choices_.n.clear();
     };
     explorer.files.ask(std::move(asked));
   }
 
-  /// A text with the number of weights; searches for files only if the names changed.
-  const std::string& weights() {
+  /// A text with the number of weights; a job searches for the files if the names changed.
+  const std::string& weights(Explorer& explorer) {
     if (counted_ && *counted_ == choices_.weights) return count_;
     counted_ = choices_.weights;
-    try {
-      count_ = weights_text(choices_.weights);
-    } catch (const std::exception& e) {
-      count_ = one_line(e);
-    }
+    count_ = "counting";
+    explorer.jobs.start("weights", [this, files = choices_.weights]() -> Jobs::Result {
+      std::string text;
+      try {
+        text = weights_text(files);
+      } catch (const std::exception& e) {
+        text = one_line(e);
+      }
+      return [this, text] { count_ = text; };
+    });
     return count_;
   }
 

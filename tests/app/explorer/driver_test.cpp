@@ -234,8 +234,10 @@ TEST_F(ExplorerDriver, ChoosesManyCheckpointsBesideTheNetwork) {
   screen_->explorer().show("fuse");
   driver_->click("network");
   driver_->type(file_.path("net.pt2"));
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("none: seeded copies"));
   driver_->click("Add");
+  driver_->settle();
   // In the network's folder, the files that fit alone, by their numbers.
   const auto row = [&](const std::string& name) { return screen_->ui().items.find(name); };
   ASSERT_TRUE(row("w2.safetensors") && row("w10.safetensors"));
@@ -243,33 +245,85 @@ TEST_F(ExplorerDriver, ChoosesManyCheckpointsBesideTheNetwork) {
   EXPECT_FALSE(row("notes.txt") || row("x.npy") || row("net.pt2"));
   EXPECT_TRUE(driver_->sees("other files not shown"));
   driver_->click("w1.safetensors");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("1 checkpoint"));
   driver_->click_with("Ctrl", "w10.safetensors");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("2 checkpoints"));
   driver_->click_with("Shift", "w1.safetensors");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("3 checkpoints"));
   driver_->click_with("Ctrl", "w2.safetensors");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("2 checkpoints"));
   driver_->click("Open");
+  driver_->settle();
   EXPECT_FALSE(row("Open"));
   EXPECT_TRUE(driver_->sees("2 checkpoints"));
   driver_->click("Remove");
   // A pattern counts what it matches; what matches nothing is not taken.
   driver_->click("Add");
   driver_->type("w*.safetensors");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("3 checkpoints"));
   driver_->press("Enter");
+  driver_->settle();
   EXPECT_FALSE(row("Open"));
   EXPECT_TRUE(driver_->sees("3 checkpoints"));
   driver_->click("Remove");
   driver_->click("Add");
   driver_->type("v*.safetensors");
   driver_->press("Enter");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("weights: got no file"));
   driver_->click("All");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("3 checkpoints"));
   driver_->click("Cancel");
+  driver_->settle();
   EXPECT_TRUE(driver_->sees("none: seeded copies"));
+}
+
+TEST_F(ExplorerDriver, NoFolderIsReadOnTheWindowsThread) {
+  constexpr int kFiles = 2000;
+  open();
+  std::ofstream(file_.path("net.pt2")) << "x";
+  for (int i = 0; i < kFiles; ++i)
+    std::ofstream(file_.path(fmt::format("w{}.safetensors", i))) << "x";
+  screen_->explorer().show("fuse");
+  driver_->click("network");
+  driver_->type(file_.path("net.pt2"));
+  driver_->settle();
+  const auto rows = [&] {
+    const auto& items = screen_->ui().items.last();
+    return std::count_if(items.begin(), items.end(), [](const ScreenItem& item) {
+      return item.kind == ItemKind::row && item.label.ends_with(".safetensors");
+    });
+  };
+  {
+    const OccupiedJobs occupied(screen_->explorer().jobs);
+    driver_->click("Add");
+    EXPECT_EQ(rows(), 0);
+    EXPECT_TRUE(driver_->sees("reading the folder"));
+  }
+  driver_->settle();
+  EXPECT_GT(rows(), 5);
+  EXPECT_LT(rows(), 60) << "only what is in sight is drawn";
+  {
+    const OccupiedJobs occupied(screen_->explorer().jobs);
+    driver_->click("All");
+    EXPECT_FALSE(driver_->sees("2000 checkpoints"));
+  }
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("2000 checkpoints"));
+  {
+    const OccupiedJobs occupied(screen_->explorer().jobs);
+    driver_->click("Open");
+    EXPECT_TRUE(driver_->sees("none: seeded copies"));
+  }
+  driver_->settle();
+  EXPECT_EQ(screen_->ui().items.find("Open"), nullptr);
+  EXPECT_TRUE(driver_->sees("2000 checkpoints"));
 }
 
 TEST_F(ExplorerDriver, PaletteAndKeys) {
