@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "app/explorer/window/gl.h"
 #include "data/text.h"
@@ -148,7 +149,9 @@ class WindowPlatform : public Platform {
                                                             : GLFW_ARROW_CURSOR;
     if (shape == cursor_) return;
     cursor_ = shape;
-    glfw_.SetCursor(window_, glfw_.CreateStandardCursor(shape));
+    GLFWcursor*& made = cursors_[shape];
+    if (!made) made = glfw_.CreateStandardCursor(shape);
+    glfw_.SetCursor(window_, made);
   }
 
  private:
@@ -244,6 +247,7 @@ class WindowPlatform : public Platform {
   Input* input_ = nullptr;
   bool acted_ = false;
   int cursor_ = GLFW_ARROW_CURSOR;
+  std::map<int, GLFWcursor*> cursors_;  // by shape; glfwTerminate destroys them
 };
 
 }  // namespace
