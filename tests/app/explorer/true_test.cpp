@@ -205,7 +205,7 @@ TEST(ExplorerFuseTrue, InputsAreRandomOrAFile) {
   c.inputs = "x=2x3:f32 ids=2:i64[0,9)";
   EXPECT_EQ(trace_arguments(c),
             (std::vector<std::string>{"trace", "net.pt2", "--wide", "4", "--input", "x=2x3:f32",
-                                      "--input", "ids=2:i64[0,9)"}));
+                                      "--input", "ids=2:i64[0,9)", "--steps"}));
 }
 
 /// The reason is that of a strategy that was refused, for who had asked for it. Where another one
