@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "app/explorer/models/training/run_command.h"
 #include "data/escape.h"
@@ -178,6 +179,7 @@ void Library::refresh(bool by_others) {
     return [this, sweeps, fusions, by_others] {
       not_listed_.clear();
       if (by_others) note_news(sweeps, fusions.size());
+      if (std::exchange(fused_, false)) fusing_ = false;
       const auto same_sweep = [](const SweepRow& a, const SweepRow& b) {
         return a.id == b.id && a.done == b.done && a.state == b.state;
       };

@@ -63,7 +63,10 @@ class Library {
   /// Increases when the store has other sweeps, cases or fusions, and with `read_again`.
   uint64_t changes() const { return changes_; }
   /// While this window fuses, a change of the list of fusions is no other program's.
-  void set_fusing(bool fusing) { fusing_ = fusing; }
+  void set_fusing(bool fusing) {
+    fusing_ |= fusing;
+    fused_ = !fusing;
+  }
   /// Closes everything, as the store was replaced or removed.
   void forget();
   std::function<void(const std::string& line)> told = [](const std::string&) {};
@@ -160,6 +163,7 @@ class Library {
   std::vector<SweepRow> sweeps_;
   std::vector<FuseRow> fusions_;
   bool listed_ = false, fusing_ = false;
+  bool fused_ = false;  // the window's fusion has ended, and the list is not read again yet
   std::string not_listed_, not_opened_;  // why
   int64_t sweep_ = 0, asked_ = 0;
   SweepReport head_;

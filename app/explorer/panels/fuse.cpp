@@ -54,11 +54,10 @@ class FusePanel : public Panel {
     if (stopped_)
       ui.tinted("Stopped before its end; nothing was stored. Earlier fusions:",
                 ui.theme().plot.muted);
-    if (doing_ == Doing::tracing && error_.empty() && !child_.output().empty()) {
+    if (const std::string text = doing_ == Doing::tracing ? child_.output() : ""; !text.empty()) {
       if (ui.button("Back to the results", Look::plain, true, "Shows the stored fusions again"))
         doing_ = Doing::fusing;
       ImGui::BeginChild("programs", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
-      const std::string text = child_.output();
       ImGui::TextUnformatted(text.data(), text.data() + text.size());
       ImGui::EndChild();
       return;
@@ -80,11 +79,11 @@ class FusePanel : public Panel {
   /// Called when the process has ended. An end by the Stop button is no failure.
   void ended(Explorer& explorer) {
     explorer.library.set_fusing(false);
+    explorer.library.refresh();
     if (stopped_) return;
     if (child_.code() == 0) {
       if (doing_ == Doing::exporting) explorer.say("wrote " + exported_);
       if (doing_ != Doing::fusing) return;
-      explorer.library.refresh();
       wanted_ = shown_ = -1;
       return;
     }
