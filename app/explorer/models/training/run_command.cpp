@@ -71,14 +71,43 @@ std::pair<size_t, bool> find_option(const std::vector<std::string>& words,
   return {words.size(), false};
 }
 
-/// The folder of a run's best checkpoints, which must be there.
-fs::path best_folder(const std::string& run_folder) {
+/// The best checkpoints of a run's `models`, or of all. Throws Error if there are none.
+std::vector<fs::path> best_files(const std::string& run_folder,
+                                 const std::optional<std::vector<int64_t>>& models) {
   const fs::path best = fs::path(run_folder) / "best";
   std::error_code error;
   if (run_folder.empty() || !fs::is_directory(best, error))
-    fail("[checkpoints] folder: got no {}, expected the best models of the run; try train --save",
+    fail("[checkpoints] folder: got {}, expected the best models of each run; try train --save",
+         run_folder.empty() ? "a run that was not saved" : "no " + printable(best.string()));
+  std::vector<std::string> names;
+  for (const int64_t model : models.value_or(std::vector<int64_t>()))
+    names.push_back(fmt::format("model-{:04}.", model));
+  std::vector<fs::path> files;
+  for (fs::directory_iterator at(best, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool wanted = !models || std::ranges::any_of(names, [&](const std::string& begin) {
+      return name.starts_with(begin);
+    });
+    std::error_code unread;
+    if (wanted && at->is_regular_file(unread)) files.push_back(at->path());
+  }
+  if (files.empty())
+    fail("[checkpoints] models: got none of them in {}, expected a file for each; try all models",
          printable(best.string()));
-  return best;
+  return files;
+}
+
+/// Returns their number.
+size_t copy_files(const std::vector<fs::path>& files, const fs::path& folder) {
+  try {
+    fs::create_directories(folder);
+    for (const fs::path& file : files)
+      fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
+  } catch (const fs::filesystem_error& e) {
+    fail("[checkpoints] file: got {}, expected a folder that can be written; try another",
+         printable(e.code().message()));
+  }
+  return files.size();
 }
 
 }  // namespace
@@ -125,40 +154,17 @@ std::string option_value(const std::string& command, const std::string& option) 
 size_t copy_best_checkpoints(const std::string& run_folder,
                              const std::optional<std::vector<int64_t>>& models,
                              const std::string& folder) {
-  const fs::path best = best_folder(run_folder);
-  std::vector<std::string> names;
-  for (const int64_t model : models.value_or(std::vector<int64_t>()))
-    names.push_back(fmt::format("model-{:04}.", model));
-  size_t copied = 0;
-  try {
-    fs::create_directories(folder);
-    for (const fs::directory_entry& entry : fs::directory_iterator(best)) {
-      const std::string name = entry.path().filename().string();
-      const bool wanted =
-          !models || std::any_of(names.begin(), names.end(), [&](const std::string& begin) {
-            return name.rfind(begin, 0) == 0;
-          });
-      if (!wanted || !entry.is_regular_file()) continue;
-      fs::copy_file(entry.path(), fs::path(folder) / name, fs::copy_options::overwrite_existing);
-      ++copied;
-    }
-  } catch (const fs::filesystem_error& e) {
-    fail("[checkpoints] file: got {}, expected a folder that can be written; try another",
-         printable(e.code().message()));
-  }
-  if (copied == 0)
-    fail("[checkpoints] models: got none of them in {}, expected a file for each; try all models",
-         printable(best.string()));
-  return copied;
+  return copy_files(best_files(run_folder, models), folder);
 }
 
 size_t copy_best_checkpoints(const std::vector<CheckpointsOf>& runs, const std::string& folder) {
-  for (const CheckpointsOf& of : runs) best_folder(of.folder);
+  std::vector<std::vector<fs::path>> files;  // all are found before the first is copied
+  for (const CheckpointsOf& of : runs) files.push_back(best_files(of.folder, of.models));
   size_t copied = 0;
-  for (const CheckpointsOf& of : runs)
-    copied += copy_best_checkpoints(
-        of.folder, of.models,
-        runs.size() > 1 ? (fs::path(folder) / fmt::format("run-{}", of.run)).string() : folder);
+  for (size_t i = 0; i < runs.size(); ++i)
+    copied +=
+        copy_files(files[i], runs.size() > 1 ? fs::path(folder) / fmt::format("run-{}", runs[i].run)
+                                             : fs::path(folder));
   return copied;
 }
 
