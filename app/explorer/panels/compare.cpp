@@ -116,9 +116,11 @@ class ComparePanel : public Panel {
 
   void start(Explorer& explorer) {
     const std::pair wanted{before_, after_};
-    // While a trial is timed nothing else may run, except what the user asks for.
-    if (wanted == of_ && explorer.run.progress().timing) return;
-    std::string state = fmt::format("{}", explorer.library.read_agains());
+    const uint64_t read_agains = explorer.library.read_agains();
+    // While the window's sweep is timed nothing else may run, except what the user asks for.
+    if (wanted == of_ && read_agains == read_agains_ && explorer.run.active()) return;
+    read_agains_ = read_agains;
+    std::string state = fmt::format("{}", read_agains);
     for (const SweepRow& row : explorer.library.sweeps())
       if (row.id == before_ || std::find(after_.begin(), after_.end(), row.id) != after_.end())
         state += fmt::format(" {} {} {}", row.id, row.done, row.state);
@@ -215,8 +217,7 @@ class ComparePanel : public Panel {
 
   /// The trial's results in all sweeps, newest first.
   void history(Explorer& explorer, Ui& ui) {
-    if (history_at_ != explorer.library.changes() && !explorer.run.progress().timing)
-      read_history(explorer);
+    if (history_at_ != explorer.library.changes() && !explorer.run.active()) read_history(explorer);
     const float width = ImGui::GetContentRegionAvail().x;
     ui.fitted("through all sweeps: " + chosen_->text(), width);
     if (moments_.empty()) {
@@ -364,6 +365,7 @@ class ComparePanel : public Panel {
   std::vector<int64_t> after_;
   std::pair<int64_t, std::vector<int64_t>> of_;  // the ids compared last
   std::string state_;                            // how far those sweeps were
+  uint64_t read_agains_ = 0;                     // `Library::read_agains` then
   std::vector<Comparison> done_;                 // comparisons of `before_` with each of `after_`
   std::vector<ComparedLine> lines_;
   std::vector<size_t> shown_;  // indices in `lines_`
