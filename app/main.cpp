@@ -9,7 +9,7 @@
 namespace {
 
 /// Keeps the numbers 0, 1 and 2 from files that are opened later, which would get what is printed.
-/// Writing to a closed stdout or stderr stays an error.
+/// Writing to a closed stdout stays an error.
 void hold_standard_numbers() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(number, F_GETFD) == -1) open("/dev/null", O_RDONLY);  // gets the lowest free number
