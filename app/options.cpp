@@ -69,6 +69,7 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
 std::vector<std::string> parse_baselines(const std::string& text) {
   const std::vector<std::string>& known = baseline_names();
   std::vector<std::string> names = split(text);
+  if (names.empty()) names = {text};  // refused as a name
   for (const std::string& name : names)
     if (std::ranges::find(known, name) == known.end())
       fail("[--baselines] baseline: got {}, expected one of {}; try --baselines loop",

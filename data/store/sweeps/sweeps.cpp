@@ -32,7 +32,8 @@ std::string difference(const Json& settings, const std::vector<CaseKey>& cases,
   std::map<std::string, std::string> before = settings.get<std::map<std::string, std::string>>();
   const auto text = [](const std::map<std::string, std::string>& all, const std::string& key) {
     const auto it = all.find(key);
-    return it == all.end() || it->second.empty() ? std::string("none") : printable(it->second);
+    if (it != all.end() && !it->second.empty()) return printable(it->second);
+    return std::string(key == "baselines" ? "all" : "none");  // without a list, all are timed
   };
   std::map<std::string, std::string> keys = before;
   keys.insert(stored.settings.begin(), stored.settings.end());
