@@ -83,8 +83,8 @@ Readable readable(const SandboxPolicy& policy) {
   return all;
 }
 
-constexpr int kHighNumber = 100;      // for a file, above those numbers that `live` reassigns
-constexpr rlim_t kFileNumbers = 128;  // at least, with that number
+constexpr int kHighNumber = 100;  // for a file, above those numbers that `live` reassigns
+constexpr rlim_t kFileNumbers = kHighNumber + 1;
 
 /// Throws Error where the shell's limit leaves no room for the sandbox's files.
 void check_open_files() {

@@ -152,7 +152,7 @@ class Cli(unittest.TestCase):
                              capture_output=True, text=True, timeout=300,
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
         self.assertEqual((run.returncode, run.stdout), (1, ""), run.stderr)
-        self.assertEqual(run.stderr, "[sandbox] open files: got a limit of 40, expected at least 128; try ulimit -n 1024\n")
+        self.assertEqual(run.stderr, "[sandbox] open files: got a limit of 40, expected at least 101; try ulimit -n 1024\n")
 
     def test_names(self):
         self.refused(2, "lenet", "fuse", "lenett")
