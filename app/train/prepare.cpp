@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "app/options.h"
 #include "app/sandbox/group.h"
@@ -244,7 +245,10 @@ void Prepared::check_filled_evaluations() {
   Tensors rows = OwnBatch(*this, feed->held({&data.train, &data.train_rows}, 0).batch, 0).inputs;
   for (Tensor& input : rows)
     input = input.index_select(0, at::arange(size, at::kLong).remainder(input.size(0)));
-  if (!network.rows_affect_each_other(network.eval_form(size), rows)) return;
+  std::set<size_t> read{loss.loss.output, loss.answer};
+  for (const WantedMetric& metric : metrics)
+    if (metric.output) read.insert(*metric.output);
+  if (!network.rows_affect_each_other(network.eval_form(size), rows, read)) return;
   feed->never_fill_up(
       fmt::format("[{}] rows of a batch: got answers that depend on the other rows in evaluations, "
                   "expected each by itself",

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <exception>
+#include <set>
 
 #include "app/fuse/subject.h"
 #include "app/options.h"
@@ -238,14 +240,16 @@ Tensors TrainNetwork::on_zeros(const Network& form) const {
   return bound;
 }
 
-bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& rows) const {
+bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& rows,
+                                          const std::set<size_t>& outputs) const {
   const at::NoGradGuard no_grad;
   const auto inputs = form.indices(true);
   const int64_t batch = rows.at(0).size(0);
   Tensors bound = on_zeros(form);
   seed_random(0, c10::kCPU);
   for (size_t i = 0; i < bound.size(); ++i)  // a weight of 0 could hide that rows affect each other
-    if (form.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
+    if (form.tensors[i].role == Role::parameter && bound[i].is_floating_point())
+      bound[i].add_(at::randn_like(bound[i]), 0.1);
   const auto answers = [&](bool alone) {
     Tensors own = bound;
     for (size_t k = 0; k < inputs.size(); ++k)
@@ -254,8 +258,15 @@ bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& ro
     seed_random(0, c10::kCPU);
     return form.forward(own);
   };
-  const Tensors with_others = answers(false), alone = answers(true);
+  Tensors with_others, alone;
+  try {
+    with_others = answers(false);
+    alone = answers(true);
+  } catch (const std::exception&) {
+    return false;  // not every network runs on such weights
+  }
   for (size_t k = 0; k < alone.size(); ++k) {
+    if (!outputs.empty() && !outputs.count(k)) continue;
     if (alone[k].dim() == 0 || alone[k].size(0) != batch) continue;  // not of rows
     const Tensor a = alone[k][0].to(at::kDouble), b = with_others[k][0].to(at::kDouble);
     if (!at::allclose(a, b, 1e-3, 1e-5, /*equal_nan=*/true)) return true;

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ class TrainNetwork {
   Tensors on_zeros(const Network& form) const;
   /// Whether answers for a row depend on the other rows of its batch, as in a batch norm without
   /// running statistics: whether those for the first row change where all rows are equal to it.
-  /// `rows`: forward's arguments.
-  bool rows_affect_each_other(const Network& form, const Tensors& rows) const;
+  /// `rows`: forward's arguments; `outputs`: those of its outputs that are compared, all if empty.
+  bool rows_affect_each_other(const Network& form, const Tensors& rows,
+                              const std::set<size_t>& outputs = {}) const;
   /// Records one of the forms, with zeros as weights.
   Program recorded(const Network& form) const;
   std::vector<TensorSpec> tensors() const;

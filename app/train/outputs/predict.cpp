@@ -181,7 +181,7 @@ class Predictor {
       const at::ScalarType dtype = network_.asked()[i].dtype;
       rows.push_back(own.to(dtype == at::kFloat ? network_.dtype() : dtype));
     }
-    return network_.rows_affect_each_other(network_.eval_form(size), rows);
+    return network_.rows_affect_each_other(network_.eval_form(size), rows, {text_.answer});
   }
 
   /// Refuses rows that make no batches of nearly equal sizes, up to `size`, that the network takes.

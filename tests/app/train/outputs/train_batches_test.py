@@ -27,6 +27,19 @@ class Net(torch.nn.Module):
         return self.last(torch.relu(self.norm(self.first(x))))
 
 
+class Masked(torch.nn.Module):
+    """Parameters of other dtypes, which get no noise; and a result beside the answer, in which rows see each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(3, 1)
+        self.mask = torch.nn.Parameter(torch.tensor([True, False, True]), requires_grad=False)
+        self.order = torch.nn.Parameter(torch.tensor([2, 0, 1]), requires_grad=False)
+
+    def forward(self, x):
+        return self.last(x[:, self.order] * self.mask), x @ x.T
+
+
 class Batches(Train):
     NOTE = ("rows of a batch affect each other in evaluations: no batch of those is filled up, and what is measured depends on "
             "their sizes")
@@ -90,6 +103,20 @@ class Batches(Train):
         run, _ = self.predicted("some.npz", expect=2)
         self.assertIn(f"[predict] {why}, expected each by itself where 70 rows do not fill batches of 50; try a multiple of 50 rows",
                       run.stderr)
+
+    def test_outputs_that_nothing_reads(self):
+        """Are not compared, so that batches are filled up as ever."""
+        torch.export.save(torch.export.export(Masked(), (torch.randn(50, 3),)), self.path("net.pt2"))
+        self.train("--validation", self.held(70), "--lr", "0.1,0.05", "--epochs", "1", "--check", "0", "--output", "0")
+        _, predicted = self.predicted("some.npz")
+        for m, model in enumerate(self.report()["models"]):
+            net = Masked().double()
+            net.load_state_dict({k: v.double() if v.is_floating_point() else v for k, v in
+                                 load_file(self.path(f"run/best/model-{m:04d}.safetensors")).items()}, strict=False)
+            with torch.no_grad():
+                wanted = net.last(torch.tensor(self.x[:70]).double()[:, net.order] * net.mask).numpy()
+            self.assertLess(abs(predicted[m] - wanted).max(), 1e-3)
+            self.assertAlmostEqual(model["best"]["loss"] / ((wanted - self.y[:70]) ** 2).mean(), 1, delta=1e-4)
 
     def held(self, rows):
         numpy.savez(self.path("some.npz"), x=self.x[:rows], y=self.y[:rows])
