@@ -233,7 +233,7 @@ class WideModule(nn.Module):
     def at(self, ids: Any, rows: bool = False) -> "Some | Routed":
         """Selects models by numbers known only at run time: `wide.at(ids)(x)`, `x` `[len(ids), ...]`. With `rows` the
         numbers belong to a batch's rows: `wide.at(ids, rows=True)(x)` sends row b of `x` `[B, ...]` to model `ids[b]`."""
-        expect_cpu("at", "wide module", self._weights(), "wide(x) with inputs of all models, or wide.cpu()")
+        expect_cpu("at", "wide module", self._weights()[:1], "wide(x) with inputs of all models, or wide.cpu()")
         ids = torch.as_tensor(ids)
         if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
             fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")

@@ -8,19 +8,30 @@ from ..recording import untouched_randomness
 from .network import call
 
 
-def results_of(model, inputs, size):
-    """Forward's result for all rows of `inputs`, in its own structure. Computed in batches of `size` rows, the last one filled up
-    with its last row, if all tensors in it have numbers for each row; otherwise in one call."""
-    count, found = len(next(iter(inputs.values()))), []
+MOST_ROWS, MOST_NUMBERS = 1024, 1 << 22  # at a time, as the command's evaluations
+
+
+def results_of(model, inputs, batch):
+    """Forward's result for all rows of `inputs`, in its own structure. Computed in batches of nearly equal sizes, no smaller than
+    `batch` where there are several, if all tensors in it have numbers for each row; otherwise in one call."""
+    def of(begin, end):
+        return call(model, {name: values[begin:end] for name, values in inputs.items()})
+
+    numbers, count = sum(max(1, values[:1].numel()) for values in inputs.values()), len(next(iter(inputs.values())))
+    parts = -(-count // max(1, min(MOST_ROWS, max(batch, MOST_NUMBERS // numbers))))
+    if parts > 1:
+        with torch.no_grad(), untouched_randomness(0):
+            bounds = [count * p // parts for p in range(parts + 1)]
+            found = [tree_flatten(of(begin, end)) for begin, end in zip(bounds, bounds[1:])]
+            fewer = tree_flatten(of(0, bounds[1] - 1))  # tells rows from what only is as long as the batch
+        sizes = [*(end - begin for begin, end in zip(bounds, bounds[1:])), bounds[1] - 1]
+        if all(t.dim() > 0 and len(t) == size for (leaves, _), size in zip([*found, fewer], sizes)
+               for t in leaves if isinstance(t, torch.Tensor)):
+            joined = [torch.cat(each) if isinstance(each[0], torch.Tensor) else each[0]
+                      for each in zip(*(leaves for leaves, _ in found))]
+            return tree_unflatten(joined, found[0][1])
     with torch.no_grad(), untouched_randomness(0):
-        for begin in range(0, count, size):
-            rows = torch.arange(begin, begin + size).clamp_max(count - 1)
-            leaves, structure = tree_flatten(call(model, {name: values[rows] for name, values in inputs.items()}))
-            if any(t.dim() == 0 or len(t) != size for t in leaves if isinstance(t, torch.Tensor)):
-                return call(model, inputs)
-            found.append(leaves)
-    joined = [torch.cat(parts)[:count] if isinstance(parts[0], torch.Tensor) else parts[0] for parts in zip(*found)]
-    return tree_unflatten(joined, structure)
+        return call(model, inputs)
 
 
 def in_dtype(values, dtype):

@@ -191,6 +191,8 @@ def takes_as_well(model, sample, own):
             return [getattr(leaf, "dtype", None) for leaf in tree_leaves(call(copy.deepcopy(model), arguments))]
 
     taken = []
+    if not own:
+        return taken
     with contextlib.suppress(Exception):  # export tells what is wrong with `sample`
         wanted = kinds(sample)
         for name in own:

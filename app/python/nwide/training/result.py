@@ -296,7 +296,7 @@ class Run:
         """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
         bootstrap interval of every metric, best first, as `workbench report --by` has them."""
         merged, words = self._merged()
-        keys = list(keys) or [*self._varied(), *self.parts[0].chosen]
+        keys = [key.removeprefix("chosen.") for key in keys] or [*self._varied(), *self.parts[0].chosen]
         hyperparameters = merged["models"][0]["hyperparameters"]
         for key in keys:
             if key not in hyperparameters:
@@ -352,7 +352,7 @@ class Run:
     def best(self, k: int = 1) -> Selection:
         """The k models with the best value of the monitored metric, best first."""
         found = []
-        losses = {(part.report["loss"], part.kept.get("loss"), part.chosen.get("loss")): part.said_loss for part in self.parts}
+        losses = {(part.kept.get("loss") or part.report["loss"], part.chosen.get("loss")): part.said_loss for part in self.parts}
         if len(losses) > 1 and self.parts[0].report["monitor"]["name"] == "loss":
             name = "r2" if self.parts[0].report["data"]["classes"] is None else "accuracy"
             functions = any("loss" in part.kept for part in self.parts)  # beside which the command has no metrics
@@ -379,7 +379,7 @@ class Run:
         may be chosen several times and counts so."""
         if type(k) is not int or k < 1:
             fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
-        losses = {(part.report["loss"], id(part.loss)): part.said_loss for part in self.parts}
+        losses = {id(part.loss) if part.loss else part.report["loss"]: part.said_loss for part in self.parts}
         if len(losses) > 1:
             fail("ensemble", "loss", f"{', '.join(losses.values())} in {len(self.parts)} runs", "one loss that all models learn by",
                  "run.best(8)")

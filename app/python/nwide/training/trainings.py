@@ -79,7 +79,7 @@ class Trainings:
 
     def run(self, runs):
         many, names = len(runs) > 1, names_of(runs)
-        places = [os.path.join(self.folder, str(i)) if many else self.folder for i in range(len(runs))]
+        places = [os.path.join(self.folder, str(i)) if many and self.folder else self.folder for i in range(len(runs))]
         for place in {self.folder, *places} if self.folder else ():
             there = any(os.path.exists(os.path.join(place, f)) for f in ("run.safetensors", "report.json"))
             if there and many and place == self.folder:

@@ -252,6 +252,8 @@ class Interrupted(Runs):
         run = nw.train(Net, data=rows(), save=False, no_store=True, quiet=True, epochs=2, **OPTIONS)
         self.assertEqual(os.listdir("."), [])
         self.assertRaisesRegex(nw.Error, "got a run that saved nothing", lambda: run.models[0])
+        run = nw.train(Net, data=rows(), save=False, no_store=True, quiet=True, epochs=1, batch=[8, 16], seeds=2)
+        self.assertEqual((os.listdir("."), len(run.table)), ([], 4))
 
     def test_says_what_it_does(self):
         code = ("import nwide as nw, sys; sys.path.insert(0, sys.argv[1]); from separate_runs import Net, rows; "

@@ -1,0 +1,88 @@
+"""Forward's whole results in functions of Python, and what tables and choices say of runs with several programs."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from separate_runs import Net, Runs, rows  # noqa: E402
+from torch import nn  # noqa: E402
+
+
+class OfTheBatch(nn.Module):
+    """Rows affect each other: the batch norm has no running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.last = nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 3)
+
+    def forward(self, x):
+        out = self.last(self.norm(x))
+        return out, 2 * out
+
+
+class Prototypes(nn.Module):
+    """A second result that is as long as the largest batch of an evaluation, and not of its rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.places = nn.Linear(5, 3), nn.Parameter(torch.randn(1024, 2))
+
+    def forward(self, x):
+        return self.first(x), self.places * 2
+
+
+class Auxiliary(nn.Module):
+    """One result or two."""
+
+    def __init__(self, two):
+        super().__init__()
+        self.first, self.two = nn.Linear(5, 3), two
+
+    def forward(self, x):
+        out = self.first(x)
+        return (out, out.sum(1)) if self.two else out
+
+
+def of_first(output, target):
+    return F.cross_entropy(output[0] if isinstance(output, tuple) else output, target)
+
+
+class Results(Runs):
+    def test_rows_that_affect_each_other(self):
+        """No batch is filled up: the metric, the loss itself, is the loss."""
+        run = self.train(OfTheBatch, data=rows(), validation=rows(41, seed=4), loss=of_first, metrics={"m": of_first}, dtype="f64",
+                         check=0, lr=[0.1, 0.01], seeds=1, epochs=2)
+        for row in run.table.itertuples():
+            self.assertAlmostEqual(row.m, row.loss, delta=1e-9)
+
+    def test_results_as_long_as_a_batch(self):
+        """2048 rows are two batches of 1024; the prototypes stay 1024."""
+        x, y = rows(2048)
+        run = self.train(Prototypes, data=rows(), validation=(x, y), loss=of_first, lr=[0.1, 0.01], seeds=1, epochs=1, dtype="f64",
+                         metrics={"long": lambda output, _: len(output[1]), "loss of it": of_first})
+        self.assertEqual(list(run.table["long"]), [1024, 1024])
+        for model, value in zip(run.models, run.table["loss of it"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(of_first(model(x), y).item(), value, delta=1e-12)
+
+    def test_one_loss_of_several_programs(self):
+        run = self.train(Auxiliary, net={"two": [False, True]}, data=rows(), validation=0.3, loss=of_first, lr=0.1, seeds=2, epochs=2)
+        self.assertEqual(run.best(1).indices, [min(range(4), key=lambda i: run.table["loss"][i])])
+
+    def test_configurations_by_the_chosen_loss(self):
+        run = self.train(Net, data=rows(), validation=0.3, loss=["cross_entropy", "cross_entropy:label_smoothing=0.1"], lr=0.1,
+                         seeds=2, epochs=1)
+        self.assertEqual(len(run.by("chosen.loss")), 2)
+        self.assertEqual(list(run.by("chosen.loss")["n"]), [2, 2])
+
+
+if __name__ == "__main__":
+    unittest.main()
