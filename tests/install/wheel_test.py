@@ -201,7 +201,11 @@ class Wheel(linking_test.Linking):
         if not os.path.exists(os.path.join(os.path.dirname(self.binary), "workbench_cuda.so")):
             self.skipTest("built without CUDA's headers")
         ask = "import os, nwide; print(nwide._core.open_cuda(os.path.dirname(nwide._core.__file__)))"
-        self.assertRegex(self.run_python("-c", ask).stdout, r"^no driver: libcuda\.so\.1: ")
+        nothing = os.path.join(self.top, "no-driver-for-the-module")
+        os.mkdir(nothing)
+        with open(os.path.join(nothing, "libcuda.so.1"), "w", encoding="utf-8"):
+            pass  # the first that is found, which is no library
+        self.assertRegex(self.run_python("-c", ask, LD_LIBRARY_PATH=nothing).stdout, r"^no driver: .*libcuda\.so\.1: ")
         driver = os.path.join(self.top, "driver_of_the_module")
         os.mkdir(driver)
         os.symlink(glob.glob(os.path.join(self.packages, "nwide.libs", "libhwy*"))[0], os.path.join(driver, "libcuda.so.1"))

@@ -150,7 +150,8 @@ TEST(SimulatedSweep, PeaksAreThoseOfTheProductsThatAreTimed) {
     const Json& said = swept.report.at("environment");
     EXPECT_EQ(said.at("gpu_state").at("tf32"), tf32 ? "on" : "off");
     int found = 0;
-    for (const auto& [key, peaks] : Json::parse(read_text(cache / "workbench/peaks.json")).items())
+    const Json kept = Json::parse(read_text(cache / "workbench/peaks.json"));
+    for (const auto& [key, peaks] : kept.items())
       if (key.find("simulated:0 (") != std::string::npos &&
           (key.find(", tf32)") != std::string::npos) == tf32) {
         ++found;
