@@ -140,8 +140,8 @@ class RunPanel : public Panel {
     ui.small(fmt::format("targets: {} chosen", c.targets.size()));
     ui.field("find a target", &search_, "name, family or what it does", -1,
              "Shows only the targets whose name, family or description holds this.");
-    const float below = ui.px(316);
-    const float height = std::max(ui.px(110), ImGui::GetContentRegionAvail().y - below);
+    const float below = ui.px(344);
+    const float height = std::max(ui.px(80), ImGui::GetContentRegionAvail().y - below);
     ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(ui.theme().window));
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {ui.px(8), ui.px(6)});
     ImGui::BeginChild("targets", {0, height}, false, ImGuiWindowFlags_AlwaysUseWindowPadding);
