@@ -19,7 +19,8 @@ void hold_standard_numbers() {
 
 int main(int argc, char** argv) {
   hold_standard_numbers();
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` is an error, as on a full disk
+  // A write beyond `ulimit -f`, or to a pipe that nobody reads, is an error, as on a full disk.
+  for (const int signal : {SIGXFSZ, SIGPIPE}) std::signal(signal, SIG_IGN);
   return wide::run_cli(argc, argv, [] {
     std::error_code error;
     wide::open_cuda(std::filesystem::read_symlink("/proc/self/exe", error).parent_path());
