@@ -172,8 +172,8 @@ std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
 }
 
 NotCaptured::NotCaptured(const c10::Error& refusal)
-    : c10::Error(fmt::format("[graph] capture: got {}, expected calls that a graph can hold, none "
-                             "of which is read by the host; try mode default",
+    : c10::Error(fmt::format("[graph] capture: got {}, expected operators that never wait for "
+                             "the GPU on the CPU; try mode default",
                              first_line(refusal)),
                  nullptr) {}
 

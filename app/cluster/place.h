@@ -24,9 +24,9 @@ void bind_to(const std::vector<int>& cores);
 /// Undoes the binding that mpirun chose unasked: this rank may then use all cores. Where the user
 /// or srun has bound it, that stays.
 void unbind();
-/// How many threads this rank computes with: its share of the cores that it may use, which ranks of
-/// the same machine share that may use the same ones. All ranks of `group` call it; nullptr: there
-/// is no other rank.
+/// How many threads this rank computes with: the number of cores that it may use, divided by the
+/// number of ranks on this machine that may use the same cores. All ranks of `group` call it;
+/// nullptr: this is the only rank.
 int threads_of_rank(RankGroup* group);
 
 /// The GPU that a rank measures on, as CUDA_VISIBLE_DEVICES names it: one of those in `visible`,

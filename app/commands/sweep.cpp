@@ -44,7 +44,7 @@ class SweepCommand : public Command {
     app.add_option("--strategy", choices_.strategies, "only this strategy: conv2d=grouped")
         ->allow_extra_args(false);
     app.add_option("--baselines", baselines_,
-                   fmt::format("the ways to run the models separately that are timed: of {}; "
+                   fmt::format("baselines to time, which run the models separately: of {}; "
                                "default: the preset's, or all",
                                fmt::join(baseline_names(), ", ")));
     app.add_option("--device", choices_.devices,

@@ -10,7 +10,7 @@ namespace wide {
 
 /// Runs a stage in a process of its own until it ends or its time limit is over; returns `{name,
 /// what, status, reason, seconds, limit_s, steps}`, status ok, failed, crashed or timeout. A stage
-/// that may be cut is ok at its limit, with a reason that says how far it came.
+/// that reaches its limit is ok only if its `cut` returns a text, which becomes the reason.
 nlohmann::ordered_json run_gpu_stage(const GpuStage& stage, c10::Device device,
                                      const std::string& folder);
 

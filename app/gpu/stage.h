@@ -32,8 +32,8 @@ struct GpuStage {
   /// Instead of `run`: the arguments of a command of this program, which writes its files to
   /// `folder`.
   std::function<std::vector<std::string>(c10::Device, const std::string& folder)> command = {};
-  /// What the time limit left, from the files in `folder`; "" if that is no success. Unset: a limit
-  /// that is reached is a failure.
+  /// Called when the time limit has ended the stage: judges the files in `folder`, and returns how
+  /// far the stage came if that counts as ok, else "". Unset: reaching the limit is a timeout.
   std::function<std::string(const std::string& folder)> cut = {};
 };
 

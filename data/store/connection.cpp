@@ -50,8 +50,8 @@ std::string why_not_opened(const std::string& path) {
                                            : "a read-only file or folder";
 }
 
-/// SQLite says neither which limit it met, nor that the disk is full where it is another file than
-/// the store itself, such as the index of its log, that does not fit.
+/// SQLite reports a plain I/O error for the limit of `ulimit -f`, and for a full disk if the file
+/// that does not fit is the index of its write-ahead log (-shm). This names the cause.
 std::string why_not_written(const SQLite::Exception& e, const std::string& path) {
   const int code = e.getExtendedErrorCode();
   if (code != SQLITE_IOERR_WRITE && code != SQLITE_IOERR_SHMSIZE) return e.what();

@@ -216,7 +216,7 @@ class Trainer {
   TrainerMemory memory() const;
   /// Number of recordings so far: constant over steps with known batch sizes.
   int64_t recordings() const;
-  /// What does not run as planned, one line each: steps that the device cannot capture as a graph.
+  /// Notes for the user, one line each: steps or evaluations that cannot be captured as a graph.
   std::vector<std::string> notes() const;
   /// Names of the parameters that are trained.
   std::vector<std::string> trained() const;

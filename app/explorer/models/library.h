@@ -56,13 +56,14 @@ class Library {
   /// wrote to the store. Then `told` is called with what is new, and the open sweep is read again
   /// if it has more results.
   void refresh(bool by_others = false);
-  /// Reads the list and the open sweep again, as the user asks for.
+  /// Reads the list and the open sweep again: the user pressed the key or button for it.
   void read_again();
-  /// How often the user has asked for that.
+  /// How many times `read_again` was called.
   uint64_t read_agains() const { return read_agains_; }
   /// Increases when the store has other sweeps, cases or fusions, and with `read_again`.
   uint64_t changes() const { return changes_; }
-  /// While this window fuses, a change of the list of fusions is no other program's.
+  /// While this window runs a fusion, changes of the list of fusions are not reported as another
+  /// program's.
   void set_fusing(bool fusing) {
     fusing_ |= fusing;
     fused_ = !fusing;

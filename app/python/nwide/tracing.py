@@ -1,5 +1,5 @@
-"""Calls that are refused: by tracers, other than torch.compile, which skips wide modules (graph break), and off the CPU what
-works there alone."""
+"""Refused calls: those under tracers (torch.compile is none of these: it skips wide modules, a graph break), and those on a
+GPU of what works on the CPU only."""
 
 import os
 
@@ -61,7 +61,7 @@ def expect_on(device, what, tensor):
 
 
 def expect_cpu(thing, what, tensors, advice):
-    """Raises Error for tensors off the CPU, in what works there alone."""
+    """Raises Error if a tensor is not on the CPU. `thing`: what works on the CPU only."""
     for t in tensors:
         if t.device.type != "cpu":
             fail(thing, what, f"tensors on {t.device}", "tensors on the CPU", advice)

@@ -51,8 +51,8 @@ bool is_moment(const std::string& name) {
   return name.starts_with("state.") || name.starts_with("ema.");
 }
 
-/// A file's tensor. For one that its models have no use for: the current weights for the best and
-/// the averaged ones, and a moment of zeros.
+/// A tensor of a file. If the file lacks it, as none of its models needed it: for best or averaged
+/// weights the current weights, for an optimiser's moment zeros.
 Tensor found_in(const RunFile& file, const std::string& name) {
   if (const auto at = file.tensors.find(name); at != file.tensors.end()) return at->second;
   for (const char* kind : {kBestTensors, "ema."})

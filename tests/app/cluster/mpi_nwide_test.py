@@ -61,7 +61,7 @@ class MpiNwide(Ranks):
         self.assertEqual(said.stdout.strip(), "{'HOME': '/'}", said.stderr)
 
     def test_the_program_is_told_whether_its_cores_were_chosen(self):
-        """By rank and size, place among the machine's ranks, that, and a socket."""
+        """WORKBENCH_RANK holds rank, size, ranks on the machine, place among them, whether the user bound the cores, socket."""
         for given, bound in (({"OMPI_COMM_WORLD_SIZE": "2"}, 0), ({"PMIX_RANK": "1"}, 1),
                              ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_MCA_hwloc_base_binding_policy": "core"}, 1)):
             script = (f"import os; os.environ.update({given}); from nwide.training import ranks; r = ranks.Ranks(); r.size = 2; "

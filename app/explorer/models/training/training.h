@@ -92,8 +92,8 @@ class TrainingModel {
 
   /// Called by a panel in each frame in which it shows a run.
   void watch() { watched_ = true; }
-  /// Reads the store when it is time, but not while a trial is `timing`. Returns whether runs are
-  /// watched now that go on, or have not been read as they are.
+  /// Reads the store when it is time, but not while a trial is `timing`. Returns whether a panel
+  /// shows runs of which one still trains, or which are still to be read again.
   bool update(double now_s, bool timing);
   /// The store was replaced: clears the choice of runs.
   void forget();

@@ -28,7 +28,8 @@ struct RunChoices {
 
 /// The baselines that can run on one of these devices, in the order of `baseline_names`.
 std::vector<std::string> baselines_on(const std::set<std::string>& devices);
-/// `RunChoices::baselines` when `on` are those that are on among `baselines_on`; others stay.
+/// The new `RunChoices::baselines` after the user has turned on exactly `on` among the baselines
+/// that `baselines_on` offers. Baselines that are not offered stay as chosen.
 std::set<std::string> baselines_with(const RunChoices& choices, const std::set<std::string>& on);
 
 /// Takes seconds that were typed for `what`, no text as 0. Returns "", or a line about a text that

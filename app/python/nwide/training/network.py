@@ -184,7 +184,8 @@ def call(model, sample):
 
 
 def takes_as_well(model, sample, own):
-    """Names of arguments that forward takes as in `own` instead of `sample`, one after the other, with results of the same dtypes."""
+    """Names of the arguments in `own` for which forward also runs, with results of the same dtypes, when that one argument is
+    replaced by its value in `own`. The other arguments are those of `sample`."""
     def kinds(arguments):
         with untouched_randomness(0), torch.no_grad(), quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -77,7 +77,8 @@ def runs_of(given):
 
 
 def names_of(runs):
-    """Of each run's chosen values the words that stand for them: different ones for different values, with numbers if need be."""
+    """A name for each run's value of every option that varies: the value itself, or a function's name. Different values of
+    the same name are numbered, as "loss 0" and "loss 1"."""
     words = [{} for _ in runs]
     for name in runs[0][1]:
         values = []
@@ -216,7 +217,8 @@ EXAMPLES = {"metrics": "['accuracy']", "augment": "['flip', 'crop:4']", "freeze"
 
 
 def in_words(text):
-    """Replaces option names in an error of the command by those of Python. Leaves out what it advises besides and Python has not."""
+    """Replaces option names in an error of the command by those of Python. An alternative in its advice ("or --option") is
+    dropped if nw.train has no such option."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
     names.update({f"--{KEYS[name].replace('_', '-')}": name for name in (*OPTIONS_OF_THEIR_OWN, "epochs")})
     names["--apply"] = "apply"  # of predict

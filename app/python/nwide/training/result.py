@@ -89,8 +89,8 @@ class Part:
         return found.get("values", {}) if found.get("step") == self.report["run"]["step"] else {}
 
     def results(self, columns):
-        """Each model's result for rows as functions of Python get it: that of `predict`, or forward's whole result where a loss
-        that is a function gets several, as the command gives one of them alone."""
+        """Each model's output for rows, as losses and metrics that are functions see it. Where the loss is a function and forward
+        gives a tuple or a dict, Python computes it here, as `workbench predict` returns one tensor only; else that of `predict`."""
         if "whole" not in self.kept:
             return list(self.predict(columns, apply="none"))
         dtype = {"dtype": "float64"} if self.report["dtype"] == "f64" else {}

@@ -57,7 +57,7 @@ def of_first(output, target):
 
 class Results(Runs):
     def test_rows_that_affect_each_other(self):
-        """No batch is filled up: the metric, the loss itself, is the loss."""
+        """The loss given as a metric too equals the loss: no batch of an evaluation is filled up."""
         run = self.train(OfTheBatch, data=rows(), validation=rows(41, seed=4), loss=of_first, metrics={"m": of_first}, dtype="f64",
                          check=0, lr=[0.1, 0.01], seeds=1, epochs=2)
         for row in run.table.itertuples():
