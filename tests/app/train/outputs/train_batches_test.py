@@ -107,7 +107,7 @@ class Batches(Train):
     def test_outputs_that_nothing_reads(self):
         """Are not compared, so that batches are filled up as ever."""
         torch.export.save(torch.export.export(Masked(), (torch.randn(50, 3),)), self.path("net.pt2"))
-        self.train("--validation", self.held(70), "--lr", "0.1,0.05", "--epochs", "1", "--check", "0", "--output", "0")
+        self.train("--validation", self.held(70), "--lr", "0.1,0.05", "--epochs", "1", "--init", "file", "--output", "0")
         _, predicted = self.predicted("some.npz")
         for m, model in enumerate(self.report()["models"]):
             net = Masked().double()
