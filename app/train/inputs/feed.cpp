@@ -13,9 +13,6 @@
 namespace wide {
 namespace {
 
-constexpr int64_t kHeldRows = 1024;        // at a time, of small rows
-constexpr int64_t kHeldNumbers = 1 << 22;  // of larger ones
-
 bool is_image(const DataPart& part) { return part.row_sizes().size() == 3; }
 
 int64_t longest(const std::vector<Rows>& rows) {
@@ -224,19 +221,8 @@ Batch Feed::training(int64_t step) {
   return make_batch(of_epoch_ ? *of_epoch_ : data_.train, rows.contiguous(), step);
 }
 
-int64_t Feed::held_size(const RowSet& set) const {
-  const int64_t rows = longest(*set.rows);
-  if (!network_.any_batch()) return network_.batch();
-  int64_t numbers = 1;
-  for (const DataPart& part : set.parts->inputs)
-    for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
-  const int64_t size =
-      std::min({rows, kHeldRows, std::max(network_.batch(), kHeldNumbers / numbers)});
-  return network_.takes(size) ? size : network_.batch();
-}
-
 std::vector<Feed::HeldPart> Feed::held_parts(const RowSet& set) const {
-  const int64_t size = held_size(set);
+  const int64_t size = network_.evaluation_batch(set.parts->inputs, longest(*set.rows));
   std::vector<HeldPart> parts;
   if (fills_up_) {
     for (int64_t begin = 0; begin < longest(*set.rows); begin += size)
@@ -247,11 +233,9 @@ std::vector<Feed::HeldPart> Feed::held_parts(const RowSet& set) const {
   std::set<int64_t> counts;
   for (const Rows& rows : *set.rows) counts.insert(static_cast<int64_t>(rows.size()));
   for (const int64_t rows : counts) {
-    const int64_t of = counts.size() > 1 ? rows : -1, count = (rows + size - 1) / size;
-    for (int64_t p = 0; p < count; ++p) {
-      const int64_t begin = rows * p / count;
-      parts.push_back({begin, rows * (p + 1) / count - begin, of});
-    }
+    const int64_t of = counts.size() > 1 ? rows : -1;
+    for (const RowBatch& batch : even_batches(rows, size))
+      parts.push_back({batch.begin, batch.size, of});
   }
   return parts;
 }

@@ -68,7 +68,6 @@ class Feed {
   /// `step`: the training step, by which images are augmented; -1: no augmentation.
   Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
   Column column(const DataPart& part, const Tensor& rows, int64_t step = -1) const;
-  int64_t held_size(const RowSet& set) const;
   /// Rows [begin, begin + size) of each fold or model; if `of` >= 0, only of those with `of` rows.
   struct HeldPart {
     int64_t begin = 0, size = 0, of = -1;

@@ -42,6 +42,16 @@ std::string counted(int64_t count, const char* what) {
 
 }  // namespace
 
+std::vector<RowBatch> even_batches(int64_t rows, int64_t most) {
+  const int64_t count = (rows + most - 1) / most;
+  std::vector<RowBatch> batches;
+  for (int64_t p = 0; p < count; ++p) {
+    const int64_t begin = rows * p / count;
+    batches.push_back({begin, rows * (p + 1) / count - begin});
+  }
+  return batches;
+}
+
 TrainNetwork::TrainNetwork(const TrainOptions& options)
     : name_(printable(options.network)),
       target_(registered_name(options.network)),
@@ -238,6 +248,17 @@ Tensors TrainNetwork::on_zeros(const Network& form) const {
   for (size_t k = 0; k < form.initial.size(); ++k)
     bound[weights[k]] = form.initial[k].to(dtype_of(weights[k]), false, /*copy=*/true);
   return bound;
+}
+
+int64_t TrainNetwork::evaluation_batch(const std::vector<DataPart>& inputs, int64_t rows) const {
+  constexpr int64_t kRows = 1024, kNumbers = 1 << 22;
+  if (!any_batch_) return batch_;
+  int64_t numbers = 1;
+  for (const DataPart& part : inputs)
+    for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
+  const int64_t size =
+      std::max<int64_t>(1, std::min({rows, kRows, std::max(batch_, kNumbers / numbers)}));
+  return takes(size) ? size : batch_;
 }
 
 bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& rows,

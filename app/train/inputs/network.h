@@ -13,6 +13,14 @@
 
 namespace wide {
 
+/// Rows that are computed at once: `size` of them from `begin` on.
+struct RowBatch {
+  int64_t begin = 0, size = 0;
+};
+
+/// All rows in as few batches of at most `most` as possible, of nearly equal sizes.
+std::vector<RowBatch> even_batches(int64_t rows, int64_t most);
+
 /// The network that is trained, from a file or a registered name, in its forms for training and
 /// evaluation.
 class TrainNetwork {
@@ -32,6 +40,9 @@ class TrainNetwork {
   bool any_batch() const { return any_batch_; }
   /// Whether batches of this size can be run.
   bool takes(int64_t batch) const;
+  /// How many of `rows` an evaluation or prediction computes at once: many small ones, fewer large
+  /// ones, at least `batch()` where there are as many.
+  int64_t evaluation_batch(const std::vector<DataPart>& inputs, int64_t rows) const;
   /// The sizes of batches that the evaluation form takes; nullopt: `batch()` alone.
   std::optional<BatchRange> eval_batches() const;
   std::vector<TensorSpec> inputs(int64_t batch) const;

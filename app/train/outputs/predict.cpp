@@ -26,8 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kRows = 1024;        // at a time, of small rows
-constexpr int64_t kNumbers = 1 << 22;  // of larger ones
 constexpr const char* kMean = "normalize.mean.";
 constexpr const char* kStd = "normalize.std.";
 
@@ -57,18 +55,12 @@ class Predictor {
   }
 
   std::string run() {
-    const int64_t size = batch_size(), count = (parts_.rows + size - 1) / size;
-    bool even = parts_.rows % size == 0;  // no batch is filled up
-    if (!even && rows_affect_each_other(size)) {
-      expect_even_batches(size);
-      even = true;
-    }
-    for (int64_t p = 0; p < count; ++p) {
+    const int64_t size = network_.evaluation_batch(parts_.inputs, parts_.rows);
+    const bool even = parts_.rows % size != 0 && rows_affect_each_other(size);
+    if (even) expect_even_batches(size);
+    for (const auto& [begin, rows] : even ? even_batches(parts_.rows, size) : full(size)) {
       heartbeat();
-      const int64_t begin = even ? parts_.rows * p / count : size * p;
-      const int64_t end =
-          even ? parts_.rows * (p + 1) / count : std::min(begin + size, parts_.rows);
-      take(begin, end - begin, even ? end - begin : size);
+      take(begin, rows, even ? rows : size);
     }
     write();
     std::string said = fmt::format("{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
@@ -160,15 +152,12 @@ class Predictor {
     trainer_ = std::make_unique<Trainer>(network_.forms(), network_.input_forms(), start, o);
   }
 
-  int64_t batch_size() const {
-    if (!network_.any_batch()) return network_.batch();
-    int64_t numbers = 1;
-    for (const DataPart& part : parts_.inputs)
-      for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
-    // As in the run's evaluations.
-    const int64_t size = std::max<int64_t>(
-        1, std::min({parts_.rows, kRows, std::max(network_.batch(), kNumbers / numbers)}));
-    return network_.takes(size) ? size : network_.batch();
+  /// All rows in batches of `size`, and the rest.
+  std::vector<RowBatch> full(int64_t size) const {
+    std::vector<RowBatch> batches;
+    for (int64_t begin = 0; begin < parts_.rows; begin += size)
+      batches.push_back({begin, std::min(size, parts_.rows - begin)});
+    return batches;
   }
 
   bool rows_affect_each_other(int64_t size) const {
@@ -186,8 +175,8 @@ class Predictor {
 
   /// Refuses rows that make no batches of nearly equal sizes, up to `size`, that the network takes.
   void expect_even_batches(int64_t size) {
-    const int64_t count = (parts_.rows + size - 1) / size;
-    const int64_t least = parts_.rows / count, most = (parts_.rows + count - 1) / count;
+    const std::vector<RowBatch> batches = even_batches(parts_.rows, size);
+    const int64_t least = batches.front().size, most = batches.back().size;
     if (!network_.takes(least) || !network_.takes(most))
       fail(
           "[predict] rows of a batch: got answers that depend on the other rows, expected each by "
@@ -195,7 +184,7 @@ class Predictor {
           parts_.rows, size, size);
     parts_.notes.push_back(fmt::format(
         "rows of a batch affect each other: the rows are answered in {} batches of {}{} rows",
-        count, least, least == most ? "" : fmt::format(" or {}", most)));
+        batches.size(), least, least == most ? "" : fmt::format(" or {}", most)));
   }
 
   void take(int64_t begin, int64_t count, int64_t size) {
