@@ -135,8 +135,9 @@ int64_t Connection::version() {
   if (id != kStoreId && (id != 0 || found != 0 || tables != 0))
     refuse("an SQLite file of another program", "one of workbench");
   if (found > store_version())
-    refuse(fmt::format("schema {}", found), fmt::format("at most {}", store_version()),
-           "the newer workbench that wrote it, or another --db FILE");
+    refuse_advising(fmt::format("schema {}", found), fmt::format("at most {}", store_version()),
+                    std::string("the newer workbench that wrote it") +
+                        (options_.advice.empty() ? ", or another --db FILE" : ""));
   return found;
 }
 
@@ -183,10 +184,16 @@ void Connection::refuse_damaged(const std::string& what) const {
 }
 
 void Connection::refuse(const std::string& got, const std::string& expected,
-                        const std::string& hint) const {
-  throw Error(
-      fmt::format("[{}] store: got {}, expected {}; try {}", printable(path_), got, expected, hint),
-      1);
+                        const std::string& advice) const {
+  refuse_advising(got, expected, options_.advice.empty() ? advice : options_.advice);
+}
+
+void Connection::refuse_advising(const std::string& got, const std::string& expected,
+                                 const std::string& advice) const {
+  throw Error(fmt::format("[{}] store: got {}, expected {}; try {}",
+                          printable(options_.shown.empty() ? path_ : options_.shown), got, expected,
+                          advice),
+              1);
 }
 
 void Connection::refuse(const SQLite::Exception& e) const {

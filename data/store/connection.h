@@ -83,7 +83,9 @@ class Connection {
   void migrate();
   void use_journal();
   [[noreturn]] void refuse(const std::string& got, const std::string& expected,
-                           const std::string& hint = "another --db FILE") const;
+                           const std::string& advice = "another --db FILE") const;
+  [[noreturn]] void refuse_advising(const std::string& got, const std::string& expected,
+                                    const std::string& advice) const;
   [[noreturn]] void refuse(const SQLite::Exception& e) const;
   [[noreturn]] void refuse_damaged(const std::string& what) const;
 

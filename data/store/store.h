@@ -20,6 +20,8 @@ struct StoreOptions {
   int64_t max_pages = 0;  // the file may not grow beyond this; 0: until the disk is full
   bool durable = true;    // a committed transaction survives a power failure
   int64_t magic = 0;      // statfs's number of the file system; 0: statfs is called
+  std::string shown{};    // the file that messages name; "": the store's own
+  std::string advice{};   // what messages advise; "": another --db FILE, or what they know
 };
 
 /// What identifies a case in its sweep, before it has results.

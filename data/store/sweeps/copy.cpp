@@ -56,42 +56,36 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
 
 }  // namespace
 
-Error advised(const Error& error, const std::string& instead_of, const std::string& name,
-              const std::string& advice) {
-  std::string text = error.what();
-  if (const size_t at = text.find(instead_of); !instead_of.empty() && at != std::string::npos)
-    text.replace(at, instead_of.size(), name);
-  return Error(text.substr(0, text.rfind("; try ")) + "; try " + advice, error.exit_code());
-}
-
-void export_sweep(Connection& connection, int64_t sweep, const std::string& path) {
+void expect_new_store(const std::string& path, const std::string& what) {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
-    throw Error(
-        fmt::format("[{}] export: got a file that exists, expected a new one; try another "
-                    "name",
-                    printable(path)));
+    fail("[{}] {}: got a file that exists, expected a new one; try another name", printable(path),
+         what);
   check_writable_place(path);
+}
+
+void make_store(const std::string& path, const std::string& advice,
+                const std::function<void(Connection&)>& fill) {
   const std::string part = fresh_name(path);
-  const auto forget = [&] {
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
-  };
   try {
     {
-      Connection out(part, {}, Access::create);
-      connection.read([&] { out.write([&] { copy_sweep(connection, out, sweep); }); });
+      Connection out(part, {.shown = path, .advice = advice}, Access::create);
+      fill(out);
       out.leave_wal();
     }
     give_name(part, path);
-  } catch (const Error& e) {
-    forget();
-    const bool of_out = std::string(e.what()).find(printable(part)) != std::string::npos;
-    if (!of_out) throw;
-    throw advised(e, printable(part), printable(path), "another FILE.db");
   } catch (...) {
-    forget();
+    std::error_code error;
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
     throw;
   }
+}
+
+void export_sweep(Connection& connection, int64_t sweep, const std::string& path) {
+  expect_new_store(path, "export");
+  make_store(path, "another FILE.db", [&](Connection& out) {
+    connection.read([&] { out.write([&] { copy_sweep(connection, out, sweep); }); });
+  });
 }
 
 std::vector<int64_t> import_sweeps(Connection& connection, const std::string& path) {

@@ -1,13 +1,16 @@
 #pragma once
+#include <functional>
+
 #include "data/store/connection.h"
-#include "engine/error.h"
 
 // Sweeps from one store file to another. Both functions open their own transactions.
 namespace wide {
 
-/// `error` with other advice, and `name` in place of `instead_of`: for stores that no --db names.
-Error advised(const Error& error, const std::string& instead_of, const std::string& name,
-              const std::string& advice);
+/// Throws Error if `path` exists or cannot be made; `what` is what would be written there.
+void expect_new_store(const std::string& path, const std::string& what);
+/// Makes a store that `fill` fills. It appears whole, or not at all; errors advise `advice`.
+void make_store(const std::string& path, const std::string& advice,
+                const std::function<void(Connection&)>& fill);
 
 /// Writes one sweep as a store of its own. The file must not exist.
 void export_sweep(Connection& connection, int64_t sweep, const std::string& path);

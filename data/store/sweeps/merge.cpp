@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
-#include "data/bytes/new_file.h"
-#include "data/bytes/part_file.h"
 #include "data/store/results.h"
 #include "data/store/sweeps/cases.h"
 #include "data/store/sweeps/copy.h"
@@ -222,23 +219,12 @@ void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
 }  // namespace
 
 int64_t merge_parts(const std::string& path, const std::vector<std::string>& files) {
-  std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
-    fail("[{}] merge: got a file that exists, expected a new one; try another name",
-         printable(path));
-  check_writable_place(path);
+  expect_new_store(path, "merge");
   std::vector<std::unique_ptr<Connection>> stores;
   std::vector<StoredPart> parts;
   for (const std::string& file : files) {
-    try {
-      stores.push_back(std::make_unique<Connection>(file, StoreOptions{}, Access::read));
-    } catch (const Error& e) {
-      const std::string newer = "the newer workbench that wrote it";
-      throw advised(e, "", "",
-                    std::string(e.what()).find(newer) != std::string::npos
-                        ? newer
-                        : "the stores of workbench sweep PRESET --part K/N");
-    }
+    const StoreOptions options{.advice = "the stores of workbench sweep PRESET --part K/N"};
+    stores.push_back(std::make_unique<Connection>(file, options, Access::read));
     Connection& store = *stores.back();
     for (StoredPart& p : store.read([&] { return parts_in(store); })) parts.push_back(std::move(p));
   }
@@ -248,19 +234,8 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
   else
     place_machines(&parts);
   expect_complete(parts);
-  const std::string part = fresh_name(path);
-  try {
-    {
-      Connection out(part, {}, Access::create);
-      out.write([&] { write_whole(out, parts); });
-      out.leave_wal();
-    }
-    give_name(part, path);
-  } catch (const Error& e) {
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
-    const bool of_out = std::string(e.what()).find(printable(part)) != std::string::npos;
-    throw of_out ? advised(e, printable(part), printable(path), "another OUT.db") : e;
-  }
+  make_store(path, "another OUT.db",
+             [&](Connection& out) { out.write([&] { write_whole(out, parts); }); });
   return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const auto& p) {
     return sum + static_cast<int64_t>(p.stored.cases.size());
   });
