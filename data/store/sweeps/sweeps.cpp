@@ -32,8 +32,7 @@ std::string difference(const Json& settings, const std::vector<CaseKey>& cases,
   std::map<std::string, std::string> before = settings.get<std::map<std::string, std::string>>();
   const auto text = [](const std::map<std::string, std::string>& all, const std::string& key) {
     const auto it = all.find(key);
-    if (it != all.end() && !it->second.empty()) return printable(it->second);
-    return std::string(key == "baselines" ? "all" : "none");  // without a list, all are timed
+    return it == all.end() || it->second.empty() ? std::string("unset") : printable(it->second);
   };
   std::map<std::string, std::string> keys = before;
   keys.insert(stored.settings.begin(), stored.settings.end());
@@ -118,11 +117,8 @@ std::map<std::string, int64_t> count_trials(Connection& connection, int64_t swee
 }  // namespace
 
 void check_name(const std::string& what, const std::string& name) {
-  const auto number = [](std::string_view text) {
-    return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); });
-  };
-  const bool of_run = name.starts_with("run:") && number(std::string_view(name).substr(4));
-  if (number(name) || of_run || name == "last" || std::count(name.begin(), name.end(), '/') ||
+  const bool number = name.find_first_not_of("0123456789") == std::string::npos;
+  if (number || name.starts_with("run:") || name == "last" || name.find('/') != std::string::npos ||
       name.ends_with(".json"))
     fail(
         "[{}] name: got {}, expected neither a number nor last nor a training run's (run:3) nor a "

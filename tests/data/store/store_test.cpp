@@ -147,7 +147,8 @@ TEST_F(StoreTest, WordsForSweeps) {
   store.remove(3);
   store_sweep(store, "c", {1});
   EXPECT_EQ(store.find("last"), 6);  // a number is never given twice
-  for (const char* name : {"12", "last", "a/b", "x.json", "run:1", "run:", ""}) {
+  for (const char* name :
+       {"12", "last", "a/b", "x.json", "run:1", "run:last", "run:x", "run:", ""}) {
     EXPECT_NE(refused(2, [&] { store.begin(stored_plan(name, {1})); }).find("name: got"),
               std::string::npos);
     EXPECT_NE(refused(2, [&] { store.set_reference(name, 6); }).find("name: got"),
@@ -257,7 +258,7 @@ TEST_F(StoreTest, ResumeTakesWhatIsMissingAndNothingElse) {
             std::string::npos);
   other = plan;
   other.settings["--mode"] = "default";
-  EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got --mode default, expected none"),
+  EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got --mode default, expected unset"),
             std::string::npos);
   other = stored_plan("r", {1, 2});
   EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got 2 cases, expected 3"),
