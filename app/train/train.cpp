@@ -140,8 +140,7 @@ class Run {
     if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
     folder_.prepare(run_, model_bytes, trainer_->memory().state_bytes + model_bytes * run_.n());
     catch_cancel();
-    const bool logged = rank_group() && run_.options.log == "-";  // while the ranks trained
-    RowLog log(logged ? "" : run_.options.log, run_, state_.history);
+    RowLog log(rank_group() ? "" : run_.options.log, run_, state_.history);  // ranks have logged
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
     if (state_.step == 0 || merged_ || !folder_.has_split()) folder_.save_split(run_);
     if (state_.step == 0 || merged_) recorder.save();  // from here on the run can be resumed
