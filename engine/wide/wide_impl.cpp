@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "engine/check/check_detail.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/model/portable.h"
@@ -54,11 +55,7 @@ bool computes_the_same(const Program& a, const Program& b) {
   for (size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
     const Tensor &own = a.values[i].constant, &other = b.values[i].constant;
     if (own.defined() != other.defined()) return false;
-    if (!own.defined()) continue;
-    const bool nan = own.is_floating_point() || own.is_complex();
-    if (own.scalar_type() != other.scalar_type() ||
-        !(nan ? at::allclose(own, other, 0, 0, /*equal_nan=*/true) : at::equal(own, other)))
-      return false;
+    if (own.defined() && !detail::same_bits(own, other)) return false;
   }
   return true;
 }

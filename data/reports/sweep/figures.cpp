@@ -128,7 +128,7 @@ std::string ns_text(const std::set<int64_t>& ns) {
 /// Notes: what is not drawn and why, one sentence for all places with the same reason; and which
 /// times were disturbed by other programs.
 std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::string& axis,
-                                  bool several_modes) {
+                                  const std::set<std::string>& modes) {
   struct Note {
     std::string name, reason;
     Status status;
@@ -136,12 +136,12 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::str
   };
   std::vector<Note> notes;
   std::set<int64_t> disturbed;
-  std::set<std::string> modes, disturbed_modes;
+  std::set<std::string> disturbed_modes;
   double least = 1, most = 0;
   for (const Case& c : cases) {
     const auto add = [&](const std::string& what, Status status, const std::string& reason) {
       if (status == Status::ok) return;
-      const std::string name = what + (several_modes ? " · " + c.mode : "");
+      const std::string name = what + (modes.size() > 1 ? " · " + c.mode : "");
       auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& other) {
         return other.name == name && other.reason == reason && other.status == status;
       });
@@ -150,7 +150,6 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::str
     };
     for (const Trial& t : c.trials) add(t.strategy, t.status, t.reason);
     for (const MissingBaseline& m : c.missing) add("baseline " + m.name, m.status, m.reason);
-    modes.insert(c.mode);
     if (!c.disturbed) continue;
     disturbed.insert(place_of(c, axis));
     disturbed_modes.insert(c.mode);
@@ -241,7 +240,7 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
       first.phase == "forward" && first.dtype == "f32")
     figure.published = published_line(first.target);
   if (figure.published) figure.published->comparable = first.device == "cuda";
-  figure.notes = notes_of(cases, options.axis, modes.size() > 1);
+  figure.notes = notes_of(cases, options.axis, modes);
   return figure;
 }
 
