@@ -58,8 +58,6 @@ WorkerProcess::WorkerProcess() {
   printed_ = std::move(prints.read);
   set_nonblocking(from_);
   set_nonblocking(printed_);
-  // Writing to a worker that is gone must return an error, not raise a signal.
-  std::signal(SIGPIPE, SIG_IGN);
 }
 
 WorkerProcess::~WorkerProcess() { kill(); }

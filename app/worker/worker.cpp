@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -119,7 +118,6 @@ int serve_worker() {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   close(nothing);
-  std::signal(SIGPIPE, SIG_IGN);
   std::ofstream("/proc/self/oom_score_adj") << 900;  // first choice of the out-of-memory killer
 
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(fdopen(commands, "r"), std::fclose);
