@@ -8,7 +8,6 @@
 
 #include "app/options.h"
 #include "app/sandbox/group.h"
-#include "app/train/baselines/separate_models.h"
 #include "app/train/inputs/embedding_check.h"
 #include "app/train/models/values.h"
 #include "app/train/run/identity.h"
@@ -229,8 +228,8 @@ void Prepared::check_smallest_batch() const {
 /// are filled up: there rows that only fill up would change the others although their weight is 0.
 void Prepared::check_filled_batches() const {
   if (!feed->fills_up_training()) return;
-  const OwnBatch batch(*this, feed->training(0), 0);
-  if (network.rows_affect_each_other(network.train_form(), batch.inputs))
+  const Tensors rows = network.own_inputs(feed->training(0), 0);
+  if (network.rows_affect_each_other(network.train_form(), rows))
     fail(
         "[{}] rows of a batch: got answers that depend on the other rows (batch norm), expected "
         "each by itself where models have different numbers of rows; try --drop-last",
@@ -242,7 +241,7 @@ void Prepared::check_filled_evaluations() {
   const std::vector<RowSet> sets = held_sets();
   const int64_t size = std::max<int64_t>(network.batch(), 2);
   if (sets.empty() || !network.takes(size)) return;  // batches of one row alone
-  Tensors rows = OwnBatch(*this, feed->held({&data.train, &data.train_rows}, 0).batch, 0).inputs;
+  Tensors rows = network.own_inputs(feed->held({&data.train, &data.train_rows}, 0).batch, 0);
   for (Tensor& input : rows)
     input = input.index_select(0, at::arange(size, at::kLong).remainder(input.size(0)));
   std::set<size_t> read{loss.loss.output, loss.answer};

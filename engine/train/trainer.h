@@ -31,11 +31,11 @@ struct Forms {
   std::vector<TensorSpec> tensors;  // parameters and buffers of both forms, no inputs
 };
 
-/// An input of forward, in its order. Columns are converted to `dtype` row by row; kFloat means the
-/// weights' dtype.
+/// An input of forward, in its order. Columns are converted to `dtype` row by row; nullopt means
+/// the weights' dtype.
 struct InputForm {
   std::string name;
-  at::ScalarType dtype = at::kFloat;
+  std::optional<at::ScalarType> dtype = {};
 };
 
 /// A tensor for each model, or one for all.

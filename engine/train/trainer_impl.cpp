@@ -60,7 +60,6 @@ Call Trainer::Impl::read(const Batch& batch, bool step) const {
   Call call;
   call.key = step ? "step" : "evaluate";
   const int64_t n = models.n();
-  const auto real = [&](at::ScalarType type) { return type == at::kFloat ? models.dtype() : type; };
   const auto add = [&](const std::string& name, const Column& column, at::ScalarType dtype) {
     call.columns.emplace_back(name, column, dtype, n);
     BatchColumn& c = call.columns.back();
@@ -78,7 +77,7 @@ Call Trainer::Impl::read(const Batch& batch, bool step) const {
   for (size_t k = 0; k < inputs.size(); ++k) {
     if (!batch.inputs[k].values.defined())
       fail("[train] input {}: got nothing, expected a tensor; try a column", inputs[k].name);
-    add(inputs[k].name, batch.inputs[k], real(inputs[k].dtype));
+    add(inputs[k].name, batch.inputs[k], inputs[k].dtype.value_or(models.dtype()));
   }
   if (!step) return call;
   const Loss& loss = options.loss;

@@ -78,13 +78,7 @@ void ListOptimizer::step(const Tensor& loss) {
 }
 
 OwnBatch::OwnBatch(const Prepared& run, const Batch& batch, int64_t model) {
-  for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    const at::ScalarType dtype = run.network.asked()[i].dtype;
-    const PrepareRows& prepare = batch.inputs[i].prepare;
-    Tensor rows = batch_rows(batch.inputs[i], model);
-    if (prepare) rows = prepare(model, rows);
-    inputs.push_back(rows.to(dtype == at::kFloat ? run.network.dtype() : dtype));
-  }
+  inputs = run.network.own_inputs(batch, model);
   if (batch.target.values.defined())
     target = batch_rows(batch.target, model).to(run.loss.loss.target_dtype(run.network.dtype()));
   if (batch.weight.values.defined())

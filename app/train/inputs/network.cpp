@@ -8,6 +8,7 @@
 
 #include "app/fuse/subject.h"
 #include "app/options.h"
+#include "app/train/inputs/empty_batch.h"
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
@@ -253,9 +254,9 @@ Tensors TrainNetwork::on_zeros(const Network& form) const {
 int64_t TrainNetwork::evaluation_batch(const std::vector<DataPart>& inputs, int64_t rows) const {
   constexpr int64_t kRows = 1024, kNumbers = 1 << 22;
   if (!any_batch_) return batch_;
-  int64_t numbers = 1;
-  for (const DataPart& part : inputs)
-    for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
+  int64_t numbers = 0;  // of a row
+  for (const DataPart& part : inputs) numbers += c10::multiply_integers(part.row_sizes());
+  numbers = std::max<int64_t>(1, numbers);
   const int64_t size =
       std::max<int64_t>(1, std::min({rows, kRows, std::max(batch_, kNumbers / numbers)}));
   return takes(size) ? size : batch_;
@@ -314,8 +315,19 @@ Forms TrainNetwork::forms() const { return {train_source_, eval_source_, tensors
 
 std::vector<InputForm> TrainNetwork::input_forms() const {
   std::vector<InputForm> forms;
-  for (const TensorSpec& spec : asked_) forms.push_back({spec.name, spec.dtype});
+  for (const TensorSpec& spec : asked_)
+    forms.push_back({spec.name, spec.follows_run() ? std::nullopt : std::optional(spec.dtype)});
   return forms;
+}
+
+Tensors TrainNetwork::own_inputs(const Batch& batch, int64_t model) const {
+  Tensors inputs;
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    const PrepareRows& prepare = batch.inputs[i].prepare;
+    const Tensor rows = batch_rows(batch.inputs[i], model);
+    inputs.push_back((prepare ? prepare(model, rows) : rows).to(asked_[i].dtype_in(dtype_)));
+  }
+  return inputs;
 }
 
 std::vector<std::string> TrainNetwork::output_names() const {

@@ -64,6 +64,8 @@ class TrainNetwork {
   std::vector<TensorSpec> tensors() const;
   Forms forms() const;
   std::vector<InputForm> input_forms() const;
+  /// Forward's arguments for one model's rows of a batch.
+  Tensors own_inputs(const Batch& batch, int64_t model) const;
 
   /// Names of forward's results, flattened; empty if the network does not name them.
   std::vector<std::string> output_names() const;

@@ -161,16 +161,9 @@ class Predictor {
   }
 
   bool rows_affect_each_other(int64_t size) const {
-    const Tensor first = at::arange(size, at::kLong).remainder(parts_.rows);
-    Tensors rows;
-    for (size_t i = 0; i < parts_.inputs.size(); ++i) {
-      const DataPart& part = parts_.inputs[i];
-      Tensor own = part.values.index_select(0, first);
-      if (const PrepareRows prepare = preparation(data_, part.name, groups_)) own = prepare(0, own);
-      const at::ScalarType dtype = network_.asked()[i].dtype;
-      rows.push_back(own.to(dtype == at::kFloat ? network_.dtype() : dtype));
-    }
-    return network_.rows_affect_each_other(network_.eval_form(size), rows, {text_.answer});
+    const Batch batch = batch_of(at::arange(size, at::kLong).remainder(parts_.rows));
+    return network_.rows_affect_each_other(network_.eval_form(size), network_.own_inputs(batch, 0),
+                                           {text_.answer});
   }
 
   /// Refuses rows that make no batches of nearly equal sizes, up to `size`, that the network takes.
@@ -187,10 +180,8 @@ class Predictor {
         batches.size(), least, least == most ? "" : fmt::format(" or {}", most)));
   }
 
-  void take(int64_t begin, int64_t count, int64_t size) {
+  Batch batch_of(const Tensor& rows) const {
     Batch batch;
-    // The last batch is filled up by repeating its own rows.
-    const Tensor rows = at::arange(size, at::kLong).clamp_max(count - 1) + begin;
     const bool same = std::ranges::all_of(
         data_.normalization, [](const Normalization& n) { return n.mean.size(0) == 1; });
     for (const DataPart& part : parts_.inputs) {
@@ -201,6 +192,12 @@ class Predictor {
       column.prepare = preparation(data_, part.name, groups_);
       batch.inputs.push_back(std::move(column));
     }
+    return batch;
+  }
+
+  void take(int64_t begin, int64_t count, int64_t size) {
+    // The last batch is filled up by repeating its own rows.
+    const Batch batch = batch_of(at::arange(size, at::kLong).clamp_max(count - 1) + begin);
     const Tensors outputs = trainer_->evaluate(batch);
     if (text_.answer >= outputs.size())
       fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", text_.answer,
