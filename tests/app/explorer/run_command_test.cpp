@@ -66,15 +66,15 @@ TEST(ExplorerRunCommand, TheBestCheckpointsAreThoseOfTheModels) {
   fs::create_directories(file.path("run/best"));
   for (const int m : {0, 1, 2, 10})
     std::ofstream(file.path(fmt::format("run/best/model-{:04}.safetensors", m))) << m;
-  EXPECT_EQ(copy_best_checkpoints(file.path("run"), std::vector<int64_t>{1, 10},
+  EXPECT_EQ(copy_best_checkpoints({{1, file.path("run"), std::vector<int64_t>{1, 10}}},
                                   file.path("some/of them")),
             2u);
   EXPECT_TRUE(fs::exists(file.path("some/of them/model-0010.safetensors")));
   EXPECT_FALSE(fs::exists(file.path("some/of them/model-0002.safetensors")));
-  EXPECT_EQ(copy_best_checkpoints(file.path("run"), {}, file.path("all")), 4u);
+  EXPECT_EQ(copy_best_checkpoints({{1, file.path("run"), {}}}, file.path("all")), 4u);
   const auto said = [&](const std::string& from, const std::vector<int64_t>& models) {
     try {
-      copy_best_checkpoints(from, models, file.path("none"));
+      copy_best_checkpoints({{1, from, models}}, file.path("none"));
     } catch (const Error& e) {
       return std::string(e.what());
     }

@@ -151,12 +151,6 @@ std::string option_value(const std::string& command, const std::string& option) 
   return at + 1 < words.size() ? words[at + 1] : "";
 }
 
-size_t copy_best_checkpoints(const std::string& run_folder,
-                             const std::optional<std::vector<int64_t>>& models,
-                             const std::string& folder) {
-  return copy_files(best_files(run_folder, models), folder);
-}
-
 size_t copy_best_checkpoints(const std::vector<CheckpointsOf>& runs, const std::string& folder) {
   std::vector<std::vector<fs::path>> files;  // all are found before the first is copied
   for (const CheckpointsOf& of : runs) files.push_back(best_files(of.folder, of.models));

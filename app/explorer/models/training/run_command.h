@@ -17,20 +17,15 @@ std::string changed_command(const std::string& command, const ChangedOptions& ch
 /// The value of an option in the command; "" if it is not there.
 std::string option_value(const std::string& command, const std::string& option);
 
-/// Copies the best checkpoints of these models (nullopt: all) from a run's folder into the new
-/// folder `folder`. Returns how many. Throws Error if the run has none, or files cannot be written.
-size_t copy_best_checkpoints(const std::string& run_folder,
-                             const std::optional<std::vector<int64_t>>& models,
-                             const std::string& folder);
-
 /// Models of a run whose best checkpoints are copied.
 struct CheckpointsOf {
   int64_t run = 0;                             // its number
   std::string folder;                          // of the run
   std::optional<std::vector<int64_t>> models;  // nullopt: all
 };
-/// The same for several runs, each into a folder of its own in `folder`: `run-1`, `run-2`. Copies
-/// nothing if one of the runs has no best checkpoints.
+/// Copies the best checkpoints of these models into the new folder `folder`, those of several runs
+/// into `run-1`, `run-2` in it. Returns how many. Throws Error, having copied nothing, if a run has
+/// none of them, and if files cannot be written.
 size_t copy_best_checkpoints(const std::vector<CheckpointsOf>& runs, const std::string& folder);
 
 }  // namespace wide
