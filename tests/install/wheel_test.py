@@ -163,20 +163,22 @@ class Wheel(linking_test.Linking):
         self.assertIn("libtorch_cpu.so", text)
         return said, re.search(r"calling init: .*libtorch_cuda\.so", text) is not None
 
+    def driver_folder(self, name, opens):
+        """A folder whose libcuda.so.1, the first that is found, is another library, or an empty file that cannot be opened."""
+        folder = os.path.join(self.top, name)
+        os.mkdir(folder)
+        library = glob.glob(os.path.join(self.packages, "nwide.libs", "libhwy*"))[0] if opens else os.devnull
+        shutil.copy(library, os.path.join(folder, "libcuda.so.1"))
+        return folder
+
     def test_cuda_is_opened_where_driver_and_libraries_are(self):
         if not os.path.exists(os.path.join(os.path.dirname(self.binary), "workbench_cuda.so")):
             self.skipTest("built without CUDA's headers")
         no_device = r"^\[device\] cuda:0: got no cuda device with a working driver( \(.+\))?, expected one; try --device cpu\n$"
-        nothing = os.path.join(self.top, "no-driver")
-        os.mkdir(nothing)
-        with open(os.path.join(nothing, "libcuda.so.1"), "w", encoding="utf-8"):
-            pass  # the first that is found, which is no library
-        said, opened = self.opened("without", LD_LIBRARY_PATH=nothing)
+        said, opened = self.opened("without", LD_LIBRARY_PATH=self.driver_folder("no-driver", False))
         self.assertRegex(said, no_device)
         self.assertFalse(opened)
-        driver = os.path.join(self.top, "driver")
-        os.mkdir(driver)
-        os.symlink(glob.glob(os.path.join(self.packages, "nwide.libs", "libhwy*"))[0], os.path.join(driver, "libcuda.so.1"))
+        driver = self.driver_folder("driver", True)
         said, opened = self.opened("with", LD_LIBRARY_PATH=driver)
         self.assertRegex(said, no_device)
         self.assertTrue(opened)
@@ -201,14 +203,8 @@ class Wheel(linking_test.Linking):
         if not os.path.exists(os.path.join(os.path.dirname(self.binary), "workbench_cuda.so")):
             self.skipTest("built without CUDA's headers")
         ask = "import os, nwide; print(nwide._core.open_cuda(os.path.dirname(nwide._core.__file__)))"
-        nothing = os.path.join(self.top, "no-driver-for-the-module")
-        os.mkdir(nothing)
-        with open(os.path.join(nothing, "libcuda.so.1"), "w", encoding="utf-8"):
-            pass  # the first that is found, which is no library
+        nothing, driver = self.driver_folder("no-driver-of-the-module", False), self.driver_folder("driver-of-the-module", True)
         self.assertRegex(self.run_python("-c", ask, LD_LIBRARY_PATH=nothing).stdout, r"^no driver: .*libcuda\.so\.1: ")
-        driver = os.path.join(self.top, "driver_of_the_module")
-        os.mkdir(driver)
-        os.symlink(glob.glob(os.path.join(self.packages, "nwide.libs", "libhwy*"))[0], os.path.join(driver, "libcuda.so.1"))
         self.assertEqual(self.run_python("-c", ask, LD_LIBRARY_PATH=driver).stdout, "the driver has none\n")
 
     def test_presets_and_fonts_lie_in_it(self):

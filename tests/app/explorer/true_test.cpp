@@ -17,11 +17,25 @@
 namespace wide::true_test {
 namespace {
 
+FuseReport fusion(double low, double value, double high) {
+  FuseReport report = shown_fusion();
+  report.curve.resize(1);
+  report.curve[0].speedup = Speedup{Interval{4, 3, 5}, {value, low, high}, "threads"};
+  return report;
+}
+
 class ExplorerTrue : public ::testing::Test {
  protected:
   void open(Settings settings = {}) {
     screen_ = screen_on(file_.path(), settings);
     driver_ = std::make_unique<Driver>(*screen_);
+    driver_->settle();
+  }
+  /// The window, with one stored fusion in its panel.
+  void open_fusion() {
+    Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
+    open();
+    screen_->explorer().show("fuse");
     driver_->settle();
   }
   Library& library() { return screen_->explorer().library; }
@@ -83,13 +97,6 @@ TEST_F(ExplorerTrue, ACancelledSweepReplacesNoResult) {
   EXPECT_TRUE(driver_->sees("3.25×"));
 }
 
-FuseReport fusion(double low, double value, double high) {
-  FuseReport report = shown_fusion();
-  report.curve.resize(1);
-  report.curve[0].speedup = Speedup{Interval{4, 3, 5}, {value, low, high}, "threads"};
-  return report;
-}
-
 TEST_F(ExplorerTrue, AnUnclearSpeedupIsNotLarge) {
   Store::create(file_.path()).add_fuse(fuse_document(fusion(0.7, 1.1, 1.6)));
   Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
@@ -115,10 +122,7 @@ TEST_F(ExplorerTrue, AnUnclearSpeedupIsNotLarge) {
 }
 
 TEST_F(ExplorerTrue, AFailedFusionLeavesNoOldSuccessAndAStoppedOneIsNoFailure) {
-  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
-  open();
-  screen_->explorer().show("fuse");
-  driver_->settle();
+  open_fusion();
   EXPECT_TRUE(driver_->sees("2× over threads"));
   driver_->click("network");
   driver_->type("no-such-network");
@@ -141,10 +145,7 @@ TEST_F(ExplorerTrue, AFailedFusionLeavesNoOldSuccessAndAStoppedOneIsNoFailure) {
 }
 
 TEST_F(ExplorerTrue, AfterAFusionNoOlderOneStandsInItsPlace) {
-  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
-  open();
-  screen_->explorer().show("fuse");
-  driver_->settle();
+  open_fusion();
   EXPECT_TRUE(driver_->sees("2× over threads"));
   driver_->click("network");
   driver_->type("mlp");
@@ -172,10 +173,7 @@ TEST_F(ExplorerTrue, AfterAFusionNoOlderOneStandsInItsPlace) {
 }
 
 TEST_F(ExplorerTrue, FailedProgramsAndExportsHideNoFusionForGood) {
-  Store::create(file_.path()).add_fuse(fuse_document(fusion(1.9, 2, 2.1)));
-  open();
-  screen_->explorer().show("fuse");
-  driver_->settle();
+  open_fusion();
   driver_->click("network");
   driver_->type("no-such-network");
   for (const bool exporting : {false, true}) {
