@@ -309,9 +309,10 @@ class WideModule(nn.Module):
     def _kept(self, key):
         """The compiled program for a kind of call, marked as most recently used; None if there is none."""
         with KEEPING:
-            if key in self._cores:
+            found = self._cores.get(key)
+            if found is not None:
                 self._cores.move_to_end(key)
-            return self._cores.get(key)
+            return found
 
     def _keep(self, key, made):
         with KEEPING:
@@ -325,15 +326,15 @@ class WideModule(nn.Module):
             check_values("run", f"input {name}", t)
             if d is not None and (t.dim() == 0 or moved(t, d, 0).shape[0] != self.n):
                 fail("run", f"input {name}", tuple(t.shape), f"{self.n} models in dimension {d}", "nw.pack")
-        weights = zip([slot.name for slot in self._slots], self._weights())
-        device = device_of([*weights, *zip([f"input {name}" for name in names], form.tensors)])
+        weights = self._weights()
+        device = device_of([*zip([slot.name for slot in self._slots], weights), *zip([f"input {name}" for name in names], form.tensors)])
         one = Form(form.build([t if d is None else t.select(d, 0) for t, d in zip(form.tensors, dims)]))
         exporting, updates, outside = look(self._model, self._slots, one)
         self._make_own(updates)
         recorder = Recorder(self._model, form, exporting, self._hooked)
         recorder.device, recorder.order = device, Order(device) if device.type == "cuda" else None
-        recorder.needy = [slot.of(self._model) for slot, w in zip(self._slots, self._weights())
-                          if slot.kind != "parameter" and slot.of(self._model).requires_grad and not w.requires_grad]
+        recorder.needy = [t for slot, w in zip(self._slots, weights) if slot.kind != "parameter" and not w.requires_grad
+                          and (t := slot.of(self._model)).requires_grad]
         recorder.captured = [*outside, *recorder.needy]
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,

@@ -180,7 +180,7 @@ class Recorder:
         self.modes = modes(model)  # copies of a wide module may be in other modes at the time of a call
         self.captured = ()  # tensors of numbers that forward takes from outside of the model's parameters and the arguments
         self.needy = ()  # those among the model's buffers and attributes that need a gradient
-        self.apart = {}  # whether no gradient reaches one of those, by which need one
+        self.apart = set()  # which of them needed one in calls whose gradients reach none of them
         self.key = None  # of the arguments' form, if later recordings have to be of the same
         self.results = {}  # form of the results, by `_kind` of the inputs
         self.only = None  # that form, if it is the same for all
@@ -427,7 +427,7 @@ def same_values(a, b):
 def refuse_cut_off(recorder, tensors, dims):
     """Raises Error if a gradient of this call would reach a tensor that is no parameter of the model, which a program gives none."""
     needs = tuple([t.requires_grad for t in recorder.captured])
-    if not any(needs) or recorder.apart.get(needs):
+    if not any(needs) or needs in recorder.apart:
         return
     own = copy.deepcopy(recorder.model)
     set_modes(own, recorder.modes)
@@ -455,7 +455,7 @@ def refuse_cut_off(recorder, tensors, dims):
         if id(t) not in known:
             fail("backward", f"tensor {tuple(t.shape)} from outside of the model", "one that needs a gradient", "parameters and arguments",
                  "passing it as an argument, an nn.Module that has it, or t.detach() where it needs none")
-    recorder.apart[needs] = True
+    recorder.apart.add(needs)
 
 
 def batched(model, slots, recorder, tensors, shared, compiled=False):

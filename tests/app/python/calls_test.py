@@ -271,11 +271,7 @@ class Kinds(unittest.TestCase):
         x = self.x.clone().requires_grad_()
         y = self.wide(x, how, scale_of)
         how.scale = 3.0
-        try:
-            y.sum().backward()
-        except nw.Error as error:
-            self.assertRegex(str(error), r"^\[backward\] argument: got another value than in the call, expected the same ")
-            return
+        y.sum().backward()
         own = self.x.clone().requires_grad_()
         sum(m(one, Unseen(2.0), scale_of).sum() for m, one in zip(self.models, own)).backward()
         torch.testing.assert_close(x.grad, own.grad, rtol=1e-12, atol=1e-12)

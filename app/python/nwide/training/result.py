@@ -96,14 +96,15 @@ class Part:
         dtype = {"dtype": "float64"} if self.report["dtype"] == "f64" else {}
         reader = Reader(None, {}, Meaning(**{**self.kept["meaning"], **dtype}))
         state = tensor_files.load(os.path.join(self.folder, "run.safetensors"))
-        made = []
-        for number in range(self.report["n"]):
-            inputs = reader.inputs(Table(columns))
-            for name in inputs:
-                if f"normalize.mean.{name}" in state:  # one for all models, or one for each
+        of_all, made = reader.inputs(Table(columns)), []
+        for number, model in enumerate(self.report["models"]):
+            inputs = {}
+            for name, values in of_all.items():
+                if f"normalize.mean.{name}" in state:  # one for all models, for each fold, or for each model
                     mean, std = (state[f"normalize.{kind}.{name}"] for kind in ("mean", "std"))
-                    inputs[name] = (inputs[name].double() - mean[number % len(mean)]) / std[number % len(std)]
-            inputs = {name: reader.seen(values, name) for name, values in inputs.items()}
+                    group = 0 if len(mean) == 1 else number if model["fold"] is None else model["fold"]
+                    values = (values.double() - mean[group]) / std[group]
+                inputs[name] = reader.seen(values, name)
             made.append(results_of(self.module(number).cpu(), inputs, self.kept["whole"]))
         return made
 
@@ -352,11 +353,11 @@ class Run:
     def best(self, k: int = 1) -> Selection:
         """The k models with the best value of the monitored metric, best first."""
         found = []
-        losses = {(part.kept.get("loss") or part.report["loss"], part.chosen.get("loss")): part.said_loss for part in self.parts}
+        losses = list(dict.fromkeys(part.said_loss for part in self.parts))
         if len(losses) > 1 and self.parts[0].report["monitor"]["name"] == "loss":
             name = "r2" if self.parts[0].report["data"]["classes"] is None else "accuracy"
             functions = any("loss" in part.kept for part in self.parts)  # beside which the command has no metrics
-            fail("best", "monitor", f"loss, of {', '.join(losses.values())}", "values that can be compared",
+            fail("best", "monitor", f"loss, of {', '.join(losses)}", "values that can be compared",
                  "run.models by a column of run.table" if functions else f"metrics=['{name}'], monitor='{name}'")
         for index, (part, number) in enumerate(self._places):
             model, monitor = part.report["models"][number], part.report["monitor"]
@@ -379,9 +380,9 @@ class Run:
         may be chosen several times and counts so."""
         if type(k) is not int or k < 1:
             fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
-        losses = {id(part.loss) if part.loss else part.report["loss"]: part.said_loss for part in self.parts}
+        losses = list(dict.fromkeys(part.said_loss for part in self.parts))
         if len(losses) > 1:
-            fail("ensemble", "loss", f"{', '.join(losses.values())} in {len(self.parts)} runs", "one loss that all models learn by",
+            fail("ensemble", "loss", f"{', '.join(losses)} in {len(self.parts)} runs", "one loss that all models learn by",
                  "run.best(8)")
         answers, loss, own = [], None, self.parts[0].loss is not None
         for part in self.parts:

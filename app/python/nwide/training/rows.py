@@ -406,10 +406,6 @@ class Reader:
             found[name] = parts[0] if len(parts) == 1 else side_by_side(parts)
         return found
 
-    def sample(self, table, rows):
-        """Forward's arguments of the first rows, in the dtypes that the network sees."""
-        return {name: self.seen(value, name) for name, value in self.inputs(table, rows).items()}
-
     def seen(self, value, name=None):
         """Converts real numbers, and images of bytes, to the dtype in which the network sees them. `name`: forward's argument."""
         real = (value.is_floating_point() and name not in self.meaning.own) or value.dtype == torch.uint8

@@ -307,12 +307,13 @@ class Training:
         batch = self.options.get("batch", 32)
         batch = min(batch if type(batch) is int and batch > 0 else 32, table.rows())
         reader.meaning.own = []
-        sample, model, arguments = reader.sample(table, batch), first, []
+        inputs, model, arguments = reader.inputs(table, batch), first, []
+        sample = {name: reader.seen(values, name) for name, values in inputs.items()}
         loss = self.options.get("loss")
         if loss is not None and not isinstance(loss, str):
             model, arguments = self._loss(loss, first, reader, table, sample, batch)
-        doubles = {name: values for name, values in reader.inputs(table, batch).items() if values.dtype == torch.float64}
         if reader.meaning.dtype != "float64":
+            doubles = {name: values for name, values in inputs.items() if values.dtype == torch.float64}
             reader.meaning.own = takes_as_well(model, sample, doubles)
             sample.update({name: doubles[name] for name in reader.meaning.own})
         stem = self.all.name if self.all.name.isidentifier() else "network"

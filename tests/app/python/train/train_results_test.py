@@ -17,14 +17,14 @@ from torch import nn  # noqa: E402
 
 
 class OfTheBatch(nn.Module):
-    """Rows affect each other: the batch norm has no running statistics."""
+    """Rows affect each other: the batch norm has no running statistics. Two arguments, of which the second has many numbers."""
 
     def __init__(self):
         super().__init__()
         self.norm, self.last = nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 3)
 
-    def forward(self, x):
-        out = self.last(self.norm(x))
+    def forward(self, x, more):
+        out = self.last(self.norm(x) + more.mean((1, 2))[:, None])
         return out, 2 * out
 
 
@@ -58,8 +58,9 @@ def of_first(output, target):
 class Results(Runs):
     def test_rows_that_affect_each_other(self):
         """The loss given as a metric too equals the loss: no batch of an evaluation is filled up."""
-        run = self.train(OfTheBatch, data=rows(), validation=rows(41, seed=4), loss=of_first, metrics={"m": of_first}, dtype="f64",
-                         check=0, lr=[0.1, 0.01], seeds=1, epochs=2)
+        data, held = ((x, torch.randn(len(x), 80, 80, dtype=torch.float64), y) for x, y in (rows(), rows(1501, seed=4)))
+        run = self.train(OfTheBatch, data=data, validation=held, loss=of_first, metrics={"m": of_first}, dtype="f64", check=0,
+                         lr=[0.1, 0.01], seeds=1, epochs=2)
         for row in run.table.itertuples():
             self.assertAlmostEqual(row.m, row.loss, delta=1e-9)
 
