@@ -19,7 +19,8 @@ bool add_report_format(ReportFormat format);
 /// All formats, sorted by name.
 const std::vector<ReportFormat>& report_formats();
 
-/// Writes all or nothing; "-" is stdout. Throws Error with exit code 1 on failure.
+/// Writes all or nothing; throws Error with exit code 1 on failure. "-" is stdout, whose errors are
+/// reported when the command ends.
 void write_report(const std::string& path, const std::string& text);
 
 }  // namespace wide
