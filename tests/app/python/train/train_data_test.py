@@ -75,6 +75,16 @@ class Frozen(nn.Module):
         return self.head(torch.tanh(self.body(x.to(self.dtype))).float())
 
 
+class Narrow(nn.Module):
+    def __init__(self, dtype):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8), nn.Tanh()).to(dtype).requires_grad_(False)
+        self.head, self.dtype = nn.Linear(8, 3), dtype
+
+    def forward(self, x):
+        return self.head(self.body(x.to(self.dtype)).float())
+
+
 class Times(nn.Module):
     """Takes float64 itself, beside what is float32."""
 
@@ -303,6 +313,13 @@ class Data(Checked):
             run = self.train(lambda dtype=dtype: Frozen(dtype), data=(x.float(), y), loss="cross_entropy", optimizer="sgd", lr=[0.1, 0.3],
                              order="sequential", batch=16, epochs=3, check=0, overwrite=True)
             self.check_plainly(run, make, (x.float(),), y, F.cross_entropy)
+
+    def test_the_check_allows_what_narrow_frozen_parts_round(self):
+        """Separate models in float16 differ from float64 as the wide program does."""
+        for dtype in (torch.float16, torch.bfloat16):
+            run = self.train(lambda dtype=dtype: Narrow(dtype), data=(torch.randn(53, 8), torch.randn(53, 3)), loss="mse", lr=[0.01, 0.1],
+                             seeds=16, epochs=3, check=8, batch=16, overwrite=True)
+            self.assertTrue(any("no more than rounding does to separate models" in note for note in run.notes), run.notes)
 
     def test_forward_that_takes_float64(self):
         """Of NumPy's float64 the network sees float32 where its operators want that, and float64 where forward does."""
