@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+
+#include "data/reports/run/run_report.h"
 
 namespace wide {
 namespace {
@@ -41,6 +44,14 @@ std::vector<Point> points_of(const RunHistory& run, const RunCurve& curve,
   return points;
 }
 
+/// A model's values of hyperparameters; nullopt for those that it does not have.
+std::vector<std::optional<double>> values_of_keys(const ModelReport& model,
+                                                  const std::vector<std::string>& keys) {
+  std::vector<std::optional<double>> values;
+  for (const std::string& key : keys) values.push_back(number_at(model.hyperparameters, key));
+  return values;
+}
+
 /// The configurations of all runs, the best ones first by the first run's compared metric.
 std::vector<Configuration> configurations_of(const Runs& runs, const RunFigureOptions& options) {
   std::vector<Configuration> all;
@@ -50,17 +61,17 @@ std::vector<Configuration> configurations_of(const Runs& runs, const RunFigureOp
     const RunHistory& run = *runs[r];
     const std::vector<std::string> keys =
         options.by.empty() ? differing_hyperparameters(run) : options.by;
-    std::map<std::string, Configuration> by_name;
+    std::map<std::vector<std::optional<double>>, Configuration> by_values;
     for (size_t m = 0; m < run.models.size(); ++m) {
       if (!is_shown(options, r, m)) continue;
       std::string name = group_name(run.models[m], keys);
       if (runs.size() > 1) name = fmt::format("run {} {}: {}", run.id, run.name, name);
-      Configuration& one = by_name[name];
-      one.name = name;
+      Configuration& one = by_values[values_of_keys(run.models[m], keys)];
+      one.name = std::move(name);
       one.run = r;
       one.models.push_back(m);
     }
-    for (auto& [name, one] : by_name) {
+    for (auto& [values, one] : by_values) {
       std::vector<double> best;
       for (const size_t m : one.models)
         if (const auto value = best_value(run, m, compared, larger)) best.push_back(value->value);
@@ -157,7 +168,7 @@ std::string group_name(const ModelReport& model, const std::vector<std::string>&
   for (const std::string& key : keys) {
     const auto it = model.hyperparameters.find(key);
     if (it != model.hyperparameters.end())
-      name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, it->second);
+      name += fmt::format("{}{}={}", name.empty() ? "" : " ", key, it->second);
   }
   return name.empty() ? "all models" : name;
 }

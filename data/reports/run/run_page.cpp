@@ -20,6 +20,9 @@ TableCell spread_cell(const std::optional<Spread>& spread, int64_t models) {
 
 TableCell number_cell(double value) { return {fmt::format("{:.4g}", value), value}; }
 
+/// A cell with as many digits as tell the number from all others.
+TableCell exact_cell(double value) { return {fmt::format("{}", value), value}; }
+
 TableCell count_cell(int64_t count) { return {std::to_string(count), double(count)}; }
 
 /// A row for each configuration, best first; without empty columns.
@@ -37,7 +40,7 @@ ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
   };
   for (const auto& [key, unused] : configs[0].hyperparameters)
     add(key,
-        [&name = key](const ConfigSummary& c) { return number_cell(c.hyperparameters.at(name)); });
+        [&name = key](const ConfigSummary& c) { return exact_cell(c.hyperparameters.at(name)); });
   add("n", [](const ConfigSummary& c) { return count_cell(c.n); });
   if (any_pruned(configs))
     add("pruned", [](const ConfigSummary& c) { return count_cell(c.pruned); });

@@ -96,7 +96,7 @@ std::vector<std::pair<std::string, std::map<std::string, double>>> answers_of(
 std::string config_name(const ConfigSummary& c) {
   std::string name;
   for (const auto& [key, value] : c.hyperparameters)
-    name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, value);
+    name += fmt::format("{}{}={}", name.empty() ? "" : " ", key, value);
   return name.empty() ? "all models" : name;
 }
 

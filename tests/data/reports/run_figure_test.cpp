@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "data/plot/svg.h"
 #include "data/reports/run/run_figure.h"
@@ -49,6 +50,19 @@ TEST(RunFigure, GroupsAreByTheHyperparametersAskedFor) {
   const CurvesFigure figure = run_figure({run}, options);
   ASSERT_EQ(figure.groups.size(), 1u);
   EXPECT_EQ(figure.groups[0].name, "weight_decay=0.01 (7 models)");
+}
+
+TEST(RunFigure, GroupsAreByValuesThatDifferInLateDigits) {
+  RunReport report = document(6, 5);
+  for (size_t m = 0; m < 6; ++m)
+    report.models[m].hyperparameters = {{"beta2", m < 3 ? 0.99995 : 0.99999}};
+  RunFigureOptions options;
+  options.training = false;
+  const CurvesFigure figure =
+      run_figure({std::make_shared<const RunHistory>(run_history(report))}, options);
+  ASSERT_EQ(figure.groups.size(), 2u);
+  EXPECT_EQ(std::set({figure.groups[0].name, figure.groups[1].name}),
+            std::set<std::string>({"beta2=0.99995 (3 models)", "beta2=0.99999 (3 models)"}));
 }
 
 TEST(RunFigure, ManyConfigurationsHaveTheBestOnesInColour) {

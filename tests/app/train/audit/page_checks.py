@@ -5,7 +5,7 @@ from .file_checks import cell, kind_of
 from .ledger import CONSISTENT, LOOPED, RECOMPUTED, Ledger
 from .pages import page_fields
 from .report_checks import metric_names
-from .texts import digits, spread_text, statuses_text, time_text
+from .texts import digits, exact, spread_text, statuses_text, time_text
 
 COLOURS = 12  # as many lines has a legend
 PIXELS = 0.011  # by which a point may be off: it is written with two decimals
@@ -81,7 +81,7 @@ def cells(name, got, wanted, findings):
 
 def configuration(config, names, pruned):
     """`pruned`: whether a column says how many were."""
-    made = {key: digits(value) for key, value in config["hyperparameters"].items()}
+    made = {key: exact(value) for key, value in config["hyperparameters"].items()}
     made["n"], made["pruned"] = str(config["n"]), str(config["pruned"]) if pruned else ""
     for name in names:
         spread, test = config["metrics"][name]["validation"], config["metrics"][name]["test"]
@@ -95,7 +95,7 @@ def groups_of(report):
     """The models of each configuration by the name that pictures have for it."""
     keys, groups = sorted(report["configs"][0]["hyperparameters"]), {}
     for model in report["models"]:
-        name = " ".join(f"{key}={float(model['hyperparameters'][key]):.4g}" for key in keys) or "all models"
+        name = " ".join(f"{key}={exact(model['hyperparameters'][key])}" for key in keys) or "all models"
         groups.setdefault(name, []).append(model["model"])
     return {name + (f" ({len(models)} models)" if len(models) > 1 else ""): models for name, models in groups.items()}
 

@@ -6,6 +6,11 @@ def digits(value, significant=4):
     return f"{value:.{significant}g}"
 
 
+def exact(value):
+    """The shortest decimal number that is read as this one."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def time_text(seconds):
     value, unit = seconds * 1e9, 0
     while value >= 999.5 and unit < 3:
@@ -29,7 +34,7 @@ def statuses_text(report):
 
 
 def config_name(config):
-    return " ".join(f"{key}={digits(value)}" for key, value in config["hyperparameters"].items()) or "all models"
+    return " ".join(f"{key}={exact(value)}" for key, value in config["hyperparameters"].items()) or "all models"
 
 
 def line(what, n, values):

@@ -151,6 +151,24 @@ class Page(Train):
         self.assertEqual(sorted(row[1:3] for row in rows[1:]), [["0", "1"]] * 12 + [["1", "0"]] * 4)
         self.assertIn("pruned models are left out of the means and of the mean answer", page)
 
+    def test_values_that_differ_in_late_digits(self):
+        """Text, page and picture have a configuration for each, under its whole values."""
+        values = {"beta2": ["0.99995", "0.99999"], "weight_decay": ["0.12345", "0.12346"]}
+        grid = [argument for key, of in values.items() for argument in ("--grid", f"{key}={','.join(of)}")]
+        page = self.page("--optimizer", "adamw", *grid, "--seeds", "2", "--epochs", "2", "--lr", "0.05")
+        names = sorted(f"beta2={a} weight_decay={b}" for a in values["beta2"] for b in values["weight_decay"])
+        self.assertEqual(sorted([c["hyperparameters"]["beta2"], c["hyperparameters"]["weight_decay"]] for c in self.report()["configs"]),
+                         [[float(part.split("=")[1]) for part in name.split()] for name in names])
+        text = self.workbench("report", self.path("run")).stdout
+        self.assertEqual(sorted(re.findall(r"^  (beta2=\S+ weight_decay=\S+) +n 2 ", text, re.M)), names)
+        head, *rows = Tables(page).tables["configurations"]
+        self.assertEqual(sorted(" ".join(f"{key}={row[head.index(key)]}" for key in values) for row in rows), names)
+        self.workbench("report", self.path("run"), "--svg", self.path("run.svg"))
+        for svg in (self.plots(page)["loss"], ElementTree.parse(self.path("run.svg")).getroot()):
+            self.assertEqual(sorted(entry.find(SVG + "title").text for entry in self.groups(svg, "legend")),
+                             [f"{name} (2 models)" for name in names])
+            self.assertEqual(len(self.groups(svg, "group")), 8)  # the validation and the training loss of each
+
     def test_models_of_one_configuration(self):
         svg = self.plots(self.page("--seeds", "3", "--epochs", "1"))["loss"]
         self.assertEqual([entry.find(SVG + "title").text for entry in self.groups(svg, "legend")], ["all models (3 models)"])
