@@ -148,7 +148,8 @@ std::vector<VerdictCurve> verdict_curves(const std::vector<Case>& cases) {
       if (!curves.count(key)) order.push_back(key);
       auto& points = curves[key];
       if (t.status != Status::unsupported)
-        points.push_back({c.n, t.status == Status::ok && t.verdict == "FASTER"});
+        points.push_back({c.n, t.status == Status::ok && t.verdict == "FASTER",
+                          t.status == Status::ok && c.disturbed});
     }
   std::vector<VerdictCurve> found;
   for (const Key& key : order) {

@@ -183,6 +183,7 @@ const Environment& environment_of(const SweepReport& report, const Case& c);
 struct VerdictAt {
   int64_t n = 0;
   bool faster = false;
+  bool disturbed = false;  // it was right, but other programs made its verdict UNCLEAR
 };
 
 /// One strategy over all cases that differ in N only; `of.n` is unused.

@@ -136,8 +136,13 @@ def _statuses(before, after):
 
 
 def _crossovers(before, after):
+    """Those that differ, over what other programs disturbed in neither sweep: the rest counts as not tried."""
+    key_of = lambda c, t: (*(c[k] for k in KEY), t["strategy"], c["n"])
+    noisy = {key_of(c, t) for report in (before, after) for c in report["cases"] if c["disturbed"]
+             for t in c["trials"] if t["status"] == "ok"}
+    quiet = lambda c: {**c, "trials": [{**t, "status": "unsupported"} if key_of(c, t) in noisy else t for t in c["trials"]]}
     faster = lambda _, t: t["verdict"] == "FASTER"
-    of = lambda report: {tuple(c[k] for k in (*KEY, "strategy")): c["n"] for c in crossovers(report["cases"], faster)}
+    of = lambda report: {tuple(c[k] for k in (*KEY, "strategy")): c["n"] for c in crossovers(map(quiet, report["cases"]), faster)}
     then, now = of(before), of(after)
     return {key: (then[key], now[key]) for key in then.keys() & now.keys() if then[key] != now[key]}
 

@@ -312,6 +312,35 @@ TEST(Compare, StatusesCrossoversAndMissingTrialsAreListed) {
   EXPECT_EQ(j["crossovers"][0]["after"], 8);
 }
 
+TEST(Compare, DisturbedCasesChangeNoCrossover) {
+  Simulation machine(8);
+  machine.targets = 1;
+  SweepReport before = machine.sweep();
+  for (Case& c : before.cases)
+    for (Trial& t : c.trials) t.verdict = "FASTER";
+  SweepReport after = before;
+  const auto disturb = [](Case& c) {
+    c.disturbed = true;
+    for (Trial& t : c.trials) t.verdict = "UNCLEAR";
+  };
+  disturb(after.cases[3]);
+  EXPECT_TRUE(compare_sweeps(before, after).crossovers.empty());
+  EXPECT_TRUE(compare_sweeps(after, before).crossovers.empty());
+  // What changed at the other Ns, or was wrong, is still named.
+  after.cases[1].trials[0].verdict = "SLOWER";
+  after.cases[3].trials[1].status = Status::incorrect;
+  const std::vector<CrossoverChange> changes = compare_sweeps(before, after).crossovers;
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].where.strategy, "batched");
+  EXPECT_EQ(changes[0].before, 4);
+  EXPECT_EQ(changes[0].after, 16);
+  EXPECT_EQ(changes[1].where.strategy, "grouped");
+  EXPECT_EQ(changes[1].after, std::nullopt);
+  for (Case& c : after.cases) disturb(c);
+  after.cases[3].trials[1].status = Status::ok;
+  EXPECT_TRUE(compare_sweeps(before, after).crossovers.empty());
+}
+
 TEST(Compare, CrossoversAreFoundOverTheNsOfBothAndSayWhereTheyAre) {
   Simulation machine(8);
   machine.targets = 1;

@@ -156,12 +156,13 @@ std::map<std::string, std::vector<Case>> cases_by_hardware(const SweepReport& re
   return all;
 }
 
-/// Those at an N that `other` has too.
+/// Those at an N that `other` has too, where other programs disturbed neither.
 std::vector<VerdictAt> points_beside(const std::vector<VerdictAt>& points,
                                      const std::vector<VerdictAt>& other) {
   std::vector<VerdictAt> common;
   std::ranges::copy_if(points, std::back_inserter(common), [&](const VerdictAt& point) {
-    return std::ranges::binary_search(other, point.n, {}, &VerdictAt::n);
+    const auto there = std::ranges::lower_bound(other, point.n, {}, &VerdictAt::n);
+    return there != other.end() && there->n == point.n && !there->disturbed && !point.disturbed;
   });
   return common;
 }

@@ -50,7 +50,7 @@ struct StatusChange {
   std::string before, after;  // status; "" if the sweep has no such trial
 };
 
-/// Over the Ns that both sweeps measured.
+/// Over the Ns that both sweeps measured while other programs disturbed neither.
 struct CrossoverChange {
   Crossover where;  // n unused
   std::optional<int64_t> before, after;
