@@ -71,7 +71,7 @@ class ReportCommand : public Command {
     FigureOptions options;
     options.over_loop = over_ == "loop";
     options.published = published_;
-    against_.prepare(db_);
+    against_.prepare(db_, targets_);
     bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];

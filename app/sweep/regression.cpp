@@ -94,9 +94,14 @@ bool Against::fails_on_regression() const {
   return percent_ > 0;
 }
 
-void Against::prepare(const std::string& db) {
+void Against::prepare(const std::string& db, const std::vector<std::string>& targets) {
   fails_on_regression();
-  if (!name_.empty() && !reference_) reference_ = find_sweep(name_, db);
+  if (name_.empty() || reference_) return;
+  reference_ = find_sweep(name_, db);
+  if (!targets.empty())
+    std::erase_if(reference_->cases, [&](const Case& c) {
+      return std::ranges::find(targets, c.target) == targets.end();
+    });
 }
 
 std::vector<Complaint> Against::check(const SweepReport& report, const std::string& db,

@@ -30,8 +30,9 @@ class Against {
   /// Whether --fail-on-regression is given. Throws Error if --against is not.
   bool fails_on_regression() const;
   /// Finds the sweep to compare with. Call it before long work, so that a wrong name fails at once.
-  /// Throws Error as `fails_on_regression` does, and for a sweep that does not exist.
-  void prepare(const std::string& db);
+  /// Only its cases of `targets` are compared, of all targets if none is named. Throws Error as
+  /// `fails_on_regression` does, and for a sweep that does not exist.
+  void prepare(const std::string& db, const std::vector<std::string>& targets = {});
   /// Compares, and prints what changed on stdout unless `quiet`. Does nothing without --against;
   /// returns no complaints without --fail-on-regression.
   std::vector<Complaint> check(const SweepReport& report, const std::string& db,

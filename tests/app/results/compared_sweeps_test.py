@@ -1,4 +1,4 @@
-"""Two sweeps beside each other: what only disturbed cases differ in is no change."""
+"""Two sweeps beside each other: what only disturbed cases or other targets differ in is no change."""
 import copy
 import json
 import os
@@ -51,6 +51,20 @@ class Compared(CommandLine):
         strategies = {t["strategy"] for c in after["cases"] if c["target"] == "linear" for t in c["trials"] if t["status"] == "ok"}
         self.assertEqual({(c["target"], c["strategy"], c["before"], c["after"]) for c in crossovers},
                          {("linear", strategy, 2, None) for strategy in strategies})
+
+    def test_targets_that_are_not_asked_for_did_not_change(self):
+        before = self.write("before.json", self.report)
+        said = self.workbench("report", before, "--targets", "linear", "--against", before).stdout
+        self.assertIn(" trials in both: ", said)
+        self.assertNotIn("statuses that changed", said)
+        self.assertNotIn("embedding", said)
+        # A case that is gone from the target asked for is a change.
+        after = copy.deepcopy(self.report)
+        after["cases"] = [c for c in after["cases"] if (c["target"], c["n"]) not in (("linear", 5), ("embedding", 3))]
+        said = self.workbench("report", self.write("after.json", after), "--targets", "linear", "--against", before).stdout
+        changed = said.partition("statuses that changed\n")[2]
+        self.assertRegex(changed, r"linear/\S+ n=5 .*: ok to none")
+        self.assertNotIn("embedding", changed)
 
 
 if __name__ == "__main__":
