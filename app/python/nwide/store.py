@@ -5,11 +5,14 @@ import sqlite3
 
 from .errors import fail
 
+# A trial that was not timed, such as one that is unsupported, has 0 where nothing was measured: NULL here.
 TRIALS = """
 SELECT c.target, c.shape, c.n, c.dtype, c.device, c.mode, c.phase, t.strategy, t.status, t.reason, t.chosen, t.verdict,
-       m.median_ns, m.q1_ns, m.q3_ns, m.first_call_ns, m.peak_bytes, m.flops_share, m.bytes_share,
+       NULLIF(m.median_ns, 0) AS median_ns, NULLIF(m.q1_ns, 0) AS q1_ns, NULLIF(m.q3_ns, 0) AS q3_ns,
+       CASE WHEN m.median_ns > 0 THEN m.first_call_ns ELSE NULLIF(m.first_call_ns, 0) END AS first_call_ns,
+       CASE WHEN m.median_ns > 0 THEN m.peak_bytes ELSE NULLIF(m.peak_bytes, 0) END AS peak_bytes, m.flops_share, m.bytes_share,
        t.vs_loop, t.vs_loop_low, t.vs_loop_high, t.vs_best, t.vs_best_low, t.vs_best_high, t.best_baseline,
-       k.max_rel, k.tolerance, k.isolated, k.ordered
+       k.max_rel, k.tolerance, k.isolated, k.ordered, json_extract(c.more, '$.disturbed') AS disturbed
 FROM "case" AS c JOIN trial AS t ON t."case" = c.id LEFT JOIN timing AS m ON m.trial = t.id
 LEFT JOIN correctness AS k ON k.trial = t.id WHERE c.sweep = ? ORDER BY c.position, t.position"""
 BASELINES = """
@@ -71,8 +74,10 @@ class Store:
         return self._frame(SWEEPS)
 
     def trials(self, sweep="last"):
-        """A row per trial of a sweep, given by number, by name or as "last"."""
-        return self._frame(TRIALS, self._sweep(sweep))
+        """A row per trial of a sweep, given by number, by name or as "last". `disturbed`: whether other programs took so much of the
+        cores that its times are not to be trusted."""
+        frame = self._frame(TRIALS, self._sweep(sweep))
+        return frame.assign(disturbed=frame["disturbed"] == 1)
 
     def baselines(self, sweep="last"):
         """A row per baseline."""
