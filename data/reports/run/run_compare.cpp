@@ -9,6 +9,7 @@
 #include <set>
 
 #include "data/reports/run/run_fields.h"
+#include "data/reports/sweep/compare/compare_noise.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -17,6 +18,17 @@ namespace wide {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Widens the bootstrap interval of a mean of few numbers, which is too narrow: by Student's
+/// quantile over the normal one, and by the deviation with n - 1 over that of resamples, which is
+/// with n.
+void widen(Spread& spread) {
+  if (spread.n < 2) return;
+  constexpr double kNormal = 1.959963984540054, kMiss = 0.05;
+  const auto n = static_cast<double>(spread.n);
+  const double by = student_quantile(kMiss, n - 1) / kNormal * std::sqrt(n / (n - 1));
+  for (double* end : {&spread.low, &spread.high}) *end = spread.mean + by * (*end - spread.mean);
+}
 
 std::map<std::string, double> hyperparameters(const ModelReport& model) {
   std::map<std::string, double> hyper = model.hyperparameters;
@@ -257,11 +269,13 @@ RunComparison compare_runs(const RunReport& before, const RunReport& after, Pair
   c.before /= double(c.pairs);
   c.after /= double(c.pairs);
   c.change = spread_of(changes);
+  widen(*c.change);
+  const bool chance = c.pairs == 1 && c.change->mean != 0;  // may be the reason
   const bool up = c.change->low > 0, down = c.change->high < 0;
-  c.verdict = c.other_configuration()  ? "UNCLEAR"
-              : !up && !down           ? "SAME"
-              : up == c.more_is_better ? "BETTER"
-                                       : "WORSE";
+  c.verdict = c.other_configuration() || chance ? "UNCLEAR"
+              : !up && !down                    ? "SAME"
+              : up == c.more_is_better          ? "BETTER"
+                                                : "WORSE";
   return c;
 }
 

@@ -29,10 +29,10 @@ struct RunComparison {
   int64_t pairs = 0, alone = 0;  // `alone`: models of either run without a partner
   int64_t pruned = 0;            // of both runs; these have no pairs
   double before = 0, after = 0;  // means over the pairs
-  std::optional<Spread> change;  // after - before
+  std::optional<Spread> change;  // after - before; its interval is widened where pairs are few
   std::vector<RunDifference> differences;
   /// BETTER or WORSE if the interval lies on one side of 0, SAME if it contains 0. UNCLEAR if the
-  /// runs differ in something that may have caused the change.
+  /// runs differ in something that may have caused the change, or one pair is all there is.
   std::string verdict;
   /// Whether any of the differences may have caused the change.
   bool other_configuration() const;

@@ -70,13 +70,14 @@ def compare(job, evidence, findings):
     worse = high < 0 if more else low > 0
     wanted = {"schema": 1, "metric": name, "paired_by": "configuration", "pairs": len(both),
               "alone": len(before) + len(after) - 2 * len(both), "pruned": pruned, "differences": [], "before": float(numpy.mean(was)), "after": float(numpy.mean(now)),
-              "change": spread, "verdict": "BETTER" if better else "WORSE" if worse else "SAME"}
+              "change": spread, "verdict": "UNCLEAR" if len(both) == 1 and any(changes) else "BETTER" if better else "WORSE" if worse else "SAME"}
     scale = 1e-12 * max(1.0, *(abs(v) for v in [*was, *now]))
     ledger.expect(RECOMPUTED, (), wanted, scale)
     for i in range(2):
         ledger.claim(RECOMPUTED, ("change", "ci95", i))
-    if not spreads.interval_holds([low, high], changes, scale):
-        ledger.found(("change", "ci95"), f"got {[low, high]}, expected a bootstrapped interval of {changes}")
+    wider = spreads.widening(len(changes)) if len(changes) > 1 else 1
+    if not spreads.interval_holds([low, high], changes, scale, wider):
+        ledger.found(("change", "ci95"), f"got {[low, high]}, expected a bootstrapped interval of {changes}, {wider:.3g} times as wide")
     ledger.close()
     lines("compare", evidence.said["compare"].splitlines(), comparison(said), findings)
 

@@ -1,4 +1,5 @@
 """`compare` of two runs: what differs is named first, and only runs of one configuration are called better or worse."""
+import copy
 import json
 import os
 import sys
@@ -100,6 +101,46 @@ class Compared(Train):
         self.assertIn("UNCLEAR loss over 4 pairs", run.stdout)
         self.assertIn("[--against] loss: got ", run.stderr)
         self.workbench(*report, "100000")
+
+    def test_few_pairs(self):
+        """One pair of models tells nothing of chance; the interval of few is as wide as Student's."""
+        for n, verdict in ((1, "UNCLEAR"), (3, "WORSE")):
+            for name, epochs in ((f"long{n}", "12"), (f"brief{n}", "1")):
+                self.workbench("train", self.path("net.pt2"), "--data", self.path("data.npz"), "--no-store", "--seeds", str(n), "--quiet",
+                               "--lr", "0.05", "--check", "0", "--validation", "0.25", "--save", self.path(name), "--epochs", epochs)
+            long, brief = self.path(f"long{n}"), self.path(f"brief{n}")
+            run = self.workbench("compare", long, brief, "--json", self.path("c.json"))
+            with open(self.path("c.json"), encoding="utf-8") as file:
+                document = json.load(file)
+            change = self.values(f"brief{n}") - self.values(f"long{n}")
+            self.assertTrue((change > 0.05).all(), change)
+            self.assertEqual((document["verdict"], document["pairs"]), (verdict, n))
+            self.assertIn(f"{verdict} loss over {n} pairs", run.stdout)
+            self.assertAlmostEqual(document["change"]["mean"], change.mean(), places=12)
+            self.workbench("report", brief, "--against", long, "--fail-on-regression", "1", expect=3)
+            self.assertTrue(self.workbench("compare", long, long).stdout.startswith(f"SAME loss over {n} pairs"))
+
+    def test_intervals_hold_the_mean_as_often_as_they_say(self):
+        """Of changes drawn from a normal distribution of mean 0, few verdicts are BETTER or WORSE."""
+        self.run_of("plain")
+        with open(self.path("plain/report.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        random = numpy.random.default_rng(11)
+        for n in (2, 3, 5):
+            called = 0
+            for _ in range(40):
+                for name in ("before", "after"):
+                    models = []
+                    for seed, value in enumerate(random.normal(2, 0.3, n)):
+                        model = copy.deepcopy(report["models"][0])
+                        model.update(model=seed, name=f"m{seed}", config=0)
+                        model["seeds"] = {kind: seed for kind in model["seeds"]}
+                        model["best"]["loss"] = float(value)
+                        models.append(model)
+                    with open(self.path(f"{name}.json"), "w", encoding="utf-8") as file:
+                        json.dump({**report, "n": n, "models": models, "history": [], "events": [], "configs": []}, file)
+                called += not self.workbench("compare", self.path("before.json"), self.path("after.json")).stdout.startswith("SAME")
+            self.assertLessEqual(called, 6, n)  # of 40, where 2 are expected
 
     def test_pruned_models_have_no_pairs(self):
         for name in ("cut", "cut2"):
