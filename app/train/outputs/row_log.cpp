@@ -100,12 +100,13 @@ std::string RowLog::event_head(size_t model, double wall_s) const {
   return event_file_head(wall_s) + event_hyperparameters(wall_s, numbers, texts);
 }
 
-/// "" if the model had already ended.
+/// "" if the model did not run.
 std::string RowLog::text_of(const Evaluated& row, size_t model) const {
   const double train_loss = row.train_loss[model];
-  if (std::isnan(train_loss)) return "";
+  if (!row.ran(model)) return "";
   if (kind_ == LogKind::events) {
-    std::map<std::string, double> values{{"train_loss", train_loss}};
+    std::map<std::string, double> values;
+    if (!std::isnan(train_loss)) values["train_loss"] = train_loss;
     for (const auto& [metric, of_models] : row.values) values[metric] = of_models[model];
     return event_scalars(row.wall_s, row.step, values);
   }
@@ -118,8 +119,8 @@ std::string RowLog::text_of(const Evaluated& row, size_t model) const {
     for (const auto& [metric, of_models] : row.values) json[metric] = of_models[model];
     return json.dump() + "\n";
   }
-  std::string text =
-      fmt::format("{},{:.6g},{:.6g},{},{}", row.step, row.epoch, row.seconds, model, train_loss);
+  std::string text = fmt::format("{},{:.6g},{:.6g},{},", row.step, row.epoch, row.seconds, model);
+  if (!std::isnan(train_loss)) text += csv_number(train_loss);
   for (const WantedMetric& metric : run_.metrics)
     if (row.values.count(metric.name)) text += "," + csv_number(row.values.at(metric.name)[model]);
   return text + "\n";

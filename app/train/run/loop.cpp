@@ -181,6 +181,7 @@ void Loop::look() {
   for (int64_t m = 0; m < run_.n(); ++m) {
     ModelState& model = state_.models[static_cast<size_t>(m)];
     const int64_t made = state_.loss_steps - std::exchange(model.skipped_since, 0);
+    row.made.push_back(model.running() ? double(made) : std::nan(""));
     row.train_loss.push_back(model.running() && made > 0 ? sums[m] / double(made) : std::nan(""));
   }
   state_.loss_sum.zero_();

@@ -163,6 +163,7 @@ TrainState merge_states(const std::vector<TrainState>& parts) {
       row.seconds = std::max(row.seconds, e.seconds);
       row.wall_s = std::max(row.wall_s, e.wall_s);
       put(e.train_loss, first, n, &row.train_loss);
+      put(e.made, first, n, &row.made);
       for (const auto& [metric, values] : e.values) put(values, first, n, &row.values[metric]);
     }
     const auto of_all = static_cast<int64_t>(first);
@@ -240,6 +241,7 @@ SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOp
   cut(&state.models);
   for (Evaluated& row : state.history) {
     cut(&row.train_loss);
+    cut(&row.made);
     for (auto& [metric, values] : row.values) cut(&values);
   }
   std::erase_if(state.events, [&](const Event& e) { return !mine(e.model); });

@@ -74,7 +74,15 @@ void Recorder::evaluated(const Evaluated& own) {
   const TrainState all = of_all_models(own);
   const Evaluated& row = all.history.front();
   log_.add(row);
-  if (waits_) store_rows(state_);  // the other process decides by these rows
+  if (waits_) {  // the other process decides by these rows
+    store_rows(state_);
+    std::string idle;
+    for (size_t m = 0; m < row.train_loss.size(); ++m)
+      if (row.ran(m) && std::isnan(row.train_loss[m])) idle += fmt::format(" {}", m);
+    if (!idle.empty())
+      print_progress(run_.options,
+                     fmt::format("step {}: skipped by running models{}\n", row.step, idle));
+  }
   if (quiet_) return;
   std::vector<double> losses;
   for (const double loss : row.train_loss)

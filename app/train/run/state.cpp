@@ -49,6 +49,7 @@ static void describe(Fields& fields, Evaluated& row) {
   fields.add("seconds", row.seconds);
   fields.add("wall_s", row.wall_s, kNewer);
   fields.add("train_loss", row.train_loss);
+  fields.add("made", row.made, kNewer);
   fields.add("values", row.values);
 }
 
@@ -69,6 +70,10 @@ static void describe(Fields& fields, TrainState& state) {
   fields.add("events", state.events);
   fields.add("check_notes", state.check_notes, kNewer);
   fields.add("check_notes_left_out", state.check_notes_left_out, kNewer);
+}
+
+bool Evaluated::ran(size_t model) const {
+  return !std::isnan(train_loss[model]) || (model < made.size() && made[model] == 0);
 }
 
 std::vector<int64_t> answering_models(const std::vector<ModelState>& models) {

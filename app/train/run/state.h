@@ -25,13 +25,17 @@ struct ModelState {
   bool pruned() const { return status == "pruned"; }
 };
 
-/// All models at one evaluation; NaN: a model that did not run.
+/// All models at one evaluation; NaN: a model that did not run, or that has no such value.
 struct Evaluated {
   int64_t step = 0;
   double epoch = 0, seconds = 0;  // seconds of training so far
   double wall_s = 0;              // since 1970
   std::vector<double> train_loss;
+  std::vector<double> made;  // the steps that train_loss is the mean of; [] in early files
   std::map<std::string, std::vector<double>> values;  // by metric, of the validation rows
+
+  /// Whether a model ran; it has no train_loss if it skipped every step.
+  bool ran(size_t model) const;
 };
 
 struct Event {

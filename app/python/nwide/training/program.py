@@ -79,7 +79,7 @@ def run(arguments, tell=None, steering=None):
         try:
             for line in child.stdout:
                 line = line.rstrip("\n")
-                if steering and steering.begins(line):
+                if steering and steering.takes(line):
                     continue
                 if tell:
                     tell(line)

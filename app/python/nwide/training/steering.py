@@ -11,17 +11,19 @@ from .options import KEYS, in_words
 from .values import number_text
 
 WAITS = re.compile(r"^run (\d+) of .* waits for requests at each evaluation$")
+SKIPPED = re.compile(r"^step (\d+): skipped by running models ([\d ]+)$")
 KEPT_BY_A_RUN = ("seed", "seed_init", "seed_order", "seed_dropout", "epochs")  # keys that no callback may change
 
 
 class Look:
-    """One evaluation. `values`: by metric, and for train_loss, a number per model; NaN for models that did not run."""
+    """One evaluation. `values`: by metric, and for train_loss, a number per model; NaN for models that did not run.
+    `_skipped`: models that ran, but have no train_loss, as they skipped every step since the last evaluation."""
 
-    def __init__(self, step, steps, seconds, values, hyperparameters, chosen):
+    def __init__(self, step, steps, seconds, values, hyperparameters, chosen, skipped=()):
         self.step, self.steps, self.seconds, self.values = step, steps, seconds, values
         self.hyperparameters = hyperparameters  # the current ones of each model, by the command's names
         self.chosen = chosen  # the options in which this wide run differs from others of the call
-        self.requests = []
+        self._skipped, self.requests = skipped, []
 
     def __len__(self):
         return len(self.hyperparameters)
@@ -29,7 +31,7 @@ class Look:
     @property
     def running(self):
         """Numbers of the models that were still running."""
-        return [i for i, loss in enumerate(self.values["train_loss"]) if not math.isnan(loss)]
+        return [i for i, loss in enumerate(self.values["train_loss"]) if i in self._skipped or not math.isnan(loss)]
 
     def stop(self, model: int | None = None):
         """Stops a model, or all of them, with their current results. The run ends when no model is left."""
@@ -68,10 +70,15 @@ class Steering:
             fail("train", "callbacks", type(callbacks).__name__, "a function or a list of them", "callbacks=[f]")
         self.callbacks, self.db, self.chosen = list(callbacks), db, chosen or {}
         self.store, self.run, self.models, self.first = None, None, [], 0
+        self.skipped = (0, ())  # a step and models
         self.epochs, self.looks = None, 0  # set if each epoch has rows of its own, with an evaluation after each
 
-    def begins(self, line):
-        """Reads the run's number from `line`, if it is there."""
+    def takes(self, line):
+        """Whether `line` is for this object alone: the run's number, or which running models skipped all steps."""
+        skipped = SKIPPED.match(line)
+        if skipped:
+            self.skipped = int(skipped[1]), tuple(map(int, skipped[2].split()))
+            return True
         found = WAITS.match(line)
         if found:
             self.run = int(found[1])
@@ -89,7 +96,8 @@ class Steering:
         self.looks += 1
         if self.epochs:
             self.epochs.finish()
-        look = Look(step, steps, *self._numbers(step), self._hyperparameters(), self.chosen)
+        skipped = self.skipped[1] if self.skipped[0] == step else ()
+        look = Look(step, steps, *self._numbers(step), self._hyperparameters(), self.chosen, skipped)
         for callback in self.callbacks:
             callback(look)
         if self.epochs and self.looks + 1 < -(-steps * self.looks // step):

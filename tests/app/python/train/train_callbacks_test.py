@@ -53,6 +53,22 @@ class Callbacks(Runs):
         for value, loss in zip(own, expected):
             self.assertAlmostEqual(value, loss, delta=1e-9)
 
+    def test_models_that_skip_all_steps_run(self):
+        """The rows of the first step have no weight: the models still are as they began, and run."""
+        x, y = rows(64)
+        weight = torch.ones(64)
+        weight[:32] = 0
+        looks = []
+        nw.train(Net, data={"x": x, "y": y, "w": weight}, sample_weight="w", target="y", save=self.path("skips"),
+                 validation={"x": x, "y": y, "w": torch.ones(64)}, batch=32, eval_every=1, epochs=1, lr=0.01, seeds=2,
+                 order="sequential", dtype="f64", check=0, db=self.path("results.db"), quiet=True,
+                 callbacks=lambda look: looks.append((look.step, look.running, look.values)))
+        self.assertEqual([look[:2] for look in looks], [(1, [0, 1]), (2, [0, 1])])
+        self.assertEqual([[loss > 0 for loss in look[2]["train_loss"]] for look in looks], [[False, False], [True, True]])
+        for seed, loss in enumerate(looks[0][2]["loss"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(loss, F.cross_entropy(start(seed).double().eval()(x), y).item(), delta=1e-9)
+
     def test_stops_and_changes(self):
         seen = []
 

@@ -220,7 +220,8 @@ def log(job, evidence, findings):
         return
     ledger = Ledger("log", evidence.log, findings)
     report = evidence.report
-    wanted = [(row, m) for row in report["history"] for m in range(len(job.models)) if row["train_loss"][m] is not None]
+    wanted = [(row, m) for row in report["history"] for m in range(len(job.models))
+              if any(values[m] is not None for values in row.values() if isinstance(values, list))]
     if isinstance(evidence.log, dict):
         return tensorboard(ledger, job, evidence, wanted)
     if len(evidence.log) != len(wanted):
@@ -266,7 +267,7 @@ def tensorboard(ledger, job, evidence, wanted):
         for i, row in enumerate(rows[:len(events)], 2):
             ledger.expect(LOOPED, (m, i, "step"), row["step"])
             for name, values in row.items():
-                if isinstance(values, list):
+                if isinstance(values, list) and not (name == "train_loss" and values[m] is None):
                     value = math.nan if values[m] is None else float(numpy.float32(values[m]))
                     ledger.expect(LOOPED, (m, i, "values", name), value, FLOAT32 * abs(value) if not math.isnan(value) else 0)
     ledger.close()

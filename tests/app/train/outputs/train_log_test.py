@@ -9,6 +9,10 @@ import sys
 import time
 import unittest
 
+import numpy
+import torch
+from safetensors.torch import save_file
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import digits
 from train_command import Train
@@ -110,6 +114,40 @@ class Logged(Train):
             self.assertEqual(sorted(values), ["accuracy", "loss", "train_loss"])
             for name, value in values.items():
                 self.assertAlmostEqual(value, reported[step][name][model], delta=1e-6)
+
+    def test_evaluations_of_models_that_skipped_all_steps(self):
+        """Of models that did not learn since the last evaluation, no row is left out: it has no train_loss."""
+        self.linear_network_and_data()
+        data = dict(numpy.load(self.path("data.npz")))
+        numpy.savez(self.path("data.npz"), **data, w=numpy.r_[numpy.zeros(16), numpy.ones(64)].astype("float32"))
+        held = {name: torch.tensor(column[-20:]) for name, column in data.items()}
+        numpy.savez(self.path("held.npz"), **{name: column.numpy() for name, column in held.items()}, w=numpy.ones(20, "float32"))
+        torch.manual_seed(3)
+        net = torch.nn.Linear(4, 3)
+        save_file(net.state_dict(), self.path("start.safetensors"))
+        begun = torch.nn.functional.cross_entropy(net.double()(held["input"].double()), held["y"]).item()
+        begin = ["--target", "y", "--sample-weight", "w", "--validation", self.path("held.npz"), "-n", "3", "--lr",
+                 ",".join(map(str, LR)), "--steps", "4", "--batch", "16", "--order", "sequential", "--eval-every", "1", "--overwrite"]
+        for _ in range(3):
+            begin += ["--weights", self.path("start.safetensors")]
+        for log in ("log.csv", "log.jsonl", "log/"):
+            self.train(*begin, "--log", self.path(log))
+            self.skipped_first(log, 4, begun)
+            self.workbench("train", "--resume", self.path("run"), "--steps", "5", "--no-store")  # writes all rows again
+            self.skipped_first(log, 5, begun)
+
+    def skipped_first(self, log, steps, begun):
+        if log == "log/":
+            rows = [(model, step, values.get("train_loss"), values["loss"]) for model, step, values in self.rows_of_events()]
+        else:
+            with open(self.path(log), encoding="utf-8") as file:
+                rows = [json.loads(line) for line in file] if log == "log.jsonl" else list(csv.DictReader(file))
+            rows = [(int(r["model"]), int(r["step"]), r["train_loss"], float(r["loss"])) for r in rows]
+        self.assertEqual(sorted(row[:2] for row in rows), [(m, step) for m in range(3) for step in range(1, steps + 1)])
+        for _, step, train_loss, loss in rows:
+            self.assertEqual(train_loss in (None, ""), step == 1)
+            if step == 1:
+                self.assertAlmostEqual(loss, begun, delta=1e-5)
 
     def killed(self, log, file, save_every):
         """A run of 600 steps, killed when it has logged a few evaluations."""
