@@ -96,6 +96,8 @@ class Run {
           state_.models[m].status = "running";
     }
     state_.name = sinks.name;
+    if (saved && !merged_) note_resume();
+    keep_beginning();
     if (sinks.started.empty()) tell(first_line(run_, how) + "\n");
   }
 
@@ -184,6 +186,22 @@ class Run {
     fail("[--resume] {}: got {} steps in all, expected at least the {} that are made; try {} {}",
          in_steps ? "--steps" : "--epochs", run_.steps, made, in_steps ? "--steps" : "--epochs",
          in_steps ? made : (made + epoch - 1) / epoch);
+  }
+
+  void note_resume() {
+    state_.resumes.push_back(
+        fmt::format("resumed at step {}: {}", state_.step, printable(sinks_.command, 1000)));
+  }
+
+  /// A run keeps the command that it began with, which repeats it, and its time.
+  void keep_beginning() {
+    facts_.notes.insert(facts_.notes.end(), state_.resumes.begin(), state_.resumes.end());
+    if (state_.command.empty()) {
+      state_.command = facts_.run.command;
+      state_.started = facts_.run.started;
+    }
+    facts_.run.command = state_.command;
+    facts_.run.started = state_.started;
   }
 
   void check_ensemble_requirements() const {

@@ -217,7 +217,11 @@ SavedRun merge_slices(const std::vector<std::string>& folders) {
                   1);
   }
   SavedRun whole = put_together(parts);
-  whole.state.run = parts.front().run.state.run;
+  const TrainState& leads = parts.front().run.state;
+  whole.state.run = leads.run;
+  whole.state.command = leads.command;
+  whole.state.started = leads.started;
+  whole.state.resumes = leads.resumes;
   return whole;
 }
 

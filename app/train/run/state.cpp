@@ -65,6 +65,9 @@ static void describe(Fields& fields, TrainState& state) {
   fields.add("loss_steps", state.loss_steps);
   fields.add("run", state.run);
   fields.add("name", state.name, kNewer);
+  fields.add("command", state.command, kNewer);
+  fields.add("started", state.started, kNewer);
+  fields.add("resumes", state.resumes, kNewer);
   fields.add("models", state.models);
   fields.add("history", state.history);
   fields.add("events", state.events);

@@ -55,8 +55,10 @@ struct TrainState {
   std::map<std::string, Tensor> best;    // weights of each model's best evaluation, [N, ...]
   Tensor loss_sum;                       // float64 [N] since the last evaluation
   int64_t loss_steps = 0;
-  std::string run;   // its number in the store; "": none
-  std::string name;  // of the run; "" in files of early versions
+  std::string run;                   // its number in the store; "": none
+  std::string name;                  // of the run; "" in files of early versions
+  std::string command, started;      // with which, and when it began; "" in files of early versions
+  std::vector<std::string> resumes;  // "resumed at step 8: workbench train --resume runs/r"
 };
 
 /// The models that the mean answer is made of: those with a best value that were not pruned; if

@@ -53,7 +53,7 @@ class RankTraining(Ranks, Train):
                 report["environment"].pop(key, None)
             for row in report["history"]:
                 del row["seconds"]
-            report["notes"] = [n for n in report["notes"] if "separate runs" not in n]
+            report["notes"] = [n for n in report["notes"] if "separate runs" not in n and not n.startswith("resumed at step ")]
         for key, value in reports[0].items():
             self.assertEqual(reports[1][key], value, key)
         self.assertEqual(sorted(os.listdir(self.path(other))), sorted(os.listdir(self.path(one))))

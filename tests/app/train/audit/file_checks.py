@@ -6,7 +6,7 @@ import numpy
 import torch
 
 from .ledger import CONSISTENT, LOOPED, RECOMPUTED, Ledger
-from .report_checks import ENVIRONMENT, environment
+from .report_checks import ENVIRONMENT, environment, resumed
 from .truth import TIMES
 
 FLOAT32 = 6e-8  # relative rounding of one number
@@ -163,11 +163,11 @@ def store(job, evidence, findings):
     if more != apart:
         wrong = [key for key in {*more, *apart} if more.get(key) != apart.get(key)]
         ledger.found(("run", "more"), f"differs from the report in {wrong}")
-    resumed = "--resume" in report["run"]["command"]
+    again = resumed(report)
     stored = json.loads(tables["environment"]["more"])
     row = {key: value for key, value in tables["environment"].items() if key not in ("id", "more")}
     for key in row:
-        ledger.hold(("environment", key), lambda v, key=key: resumed or v == (
+        ledger.hold(("environment", key), lambda v, key=key: again or v == (
             report["environment"]["cpu"]["model"] if key == "cpu" else report["environment"]["cpu"]["cores"] if key == "cores"
             else report["environment"][key]), "as in the report")
     ledger.hold(("environment", "id"), lambda v: v >= 1, "a number")

@@ -9,7 +9,7 @@ import torch
 from . import spreads
 from .ledger import CONSISTENT, RECOMPUTED, Ledger
 from .page_checks import page, table
-from .report_checks import configs
+from .report_checks import configs, resumed
 from .texts import comparison, summary
 from .truth import TIMES
 
@@ -40,7 +40,7 @@ def stored_json(text, report, findings):
                                     not (isinstance(value, list) and set(value) == {None})} for row in report["history"]])
     got = json.loads(text)
     wanted["history"] = [row for row in wanted["history"] if len(row) > 1]
-    if "--resume" in report["run"]["command"]:
+    if resumed(report):
         wanted["environment"] = got["environment"]  # of the first start
     ledger = Ledger("report run:N --json", got, findings)
     for key, value in wanted.items():

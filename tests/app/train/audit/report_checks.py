@@ -8,6 +8,10 @@ from .spreads import interval_holds
 from .truth import Decisions
 
 
+def resumed(report):
+    return any(note.startswith("resumed at step ") for note in report["notes"])
+
+
 def text(value):
     return isinstance(value, str)
 
@@ -103,10 +107,11 @@ class ReportCheck:
             "folds": job.data.folds, "columns": job.data.names()})
         for path, value in (("id", report["run"]["id"]), ("name", options.name or options.net.rpartition("/")[2].rpartition(".")[0])):
             ledger.hold(("run", path), lambda got, value=value: got == value and got != "", f"{value}")
-        ledger.hold(("run", "command"), lambda v: v.split()[1] == "train" and (options.data in v or "--resume" in v), "what was typed")
+        ledger.hold(("run", "command"), lambda v: v.split()[1] == "train" and options.data in v and "--resume" not in v, "what was typed")
         ledger.expect(LOOPED, ("run", "state"), "complete")
         ledger.hold(("run", "dir"), lambda v: v == options.save, "the folder of the run")
-        ledger.hold(("run", "started"), lambda v: v == report["environment"]["date"], "the date of the environment")
+        date = report["environment"]["date"]
+        ledger.hold(("run", "started"), lambda v: v <= date if resumed(report) else v == date, "the date of the environment, or before a resume")
         ledger.expect(LOOPED, ("run", "step"), self.steps_made())
         ledger.expect(RECOMPUTED, ("run", "steps"), job.steps)
         rows = report["history"]
@@ -288,6 +293,8 @@ class ReportCheck:
             kinds = [kind for kind, wanted in known if wanted == note]
             if kinds:
                 ledger.claim(kinds[0], ("notes", i))
+            elif found := re.match(r"resumed at step (\d+): \S+ train --resume ", note):
+                ledger.hold(("notes", i), lambda v, found=found: int(found[1]) <= self.report["run"]["step"], "a step that was made")
             elif note.startswith("sandbox: "):
                 ledger.hold(("notes", i), text, "what the sandbox lacks")
             elif found := re.match(r"check of step (\d+), model (\d+): ", note):

@@ -1,4 +1,6 @@
 """What a run that goes on holds against what it was: its data, and how far it has been."""
+import contextlib
+import html
 import json
 import os
 import sqlite3
@@ -59,6 +61,44 @@ class Named(Resumed):
         for options, name in ((["--epochs", "2"], "mine"), (["--epochs", "3", "--name", "other"], "other"), ([], "other")):
             self.resume(*options)
             self.assertEqual(self.report()["run"]["name"], name)
+
+
+class Begun(Resumed):
+    def change_state(self, change):
+        file, metadata = self.path("run/run.safetensors"), self.metadata()
+        head = json.loads(metadata["workbench"])
+        change(head["state"])
+        save_file(load_file(file), file, {**metadata, "workbench": json.dumps(head)})
+
+    def page(self):
+        self.workbench("report", self.path("run"), "--html", self.path("page.html"))
+        with open(self.path("page.html"), encoding="utf-8") as file:
+            return html.unescape(file.read())
+
+    def test_a_run_keeps_the_command_and_the_time_that_it_began_with(self):
+        self.workbench("train", self.path("net.pt2"), "--data", self.path("data.npz"), "-n", "2", "--sample-weight", "w", "--epochs", "1",
+                       "--save", self.path("run"), "--db", self.path("runs.db"))
+        begun = self.report()["run"]
+        self.assertIn(self.path("data.npz"), begun["command"])
+        self.change_state(lambda state: state.update(started="2001-02-03T04:05:06Z"))
+        for count, epochs in enumerate((2, 3), 1):
+            self.workbench("train", "--resume", self.path("run"), "--epochs", str(epochs), "--db", self.path("runs.db"))
+            report = self.report()
+            self.assertEqual((report["run"]["command"], report["run"]["started"]), (begun["command"], "2001-02-03T04:05:06Z"))
+            said = [note for note in report["notes"] if note.startswith("resumed at step ")]
+            self.assertEqual([int(note.split()[3].rstrip(":")) for note in said], [2, 4][:count])
+            self.assertIn(f"train --resume {self.path('run')} --epochs {epochs} --db", said[-1])
+            self.assertIn(f"<h3>To repeat it</h3>\n<pre>{begun['command']}</pre>", self.page())
+            with contextlib.closing(sqlite3.connect(self.path("runs.db"))) as store:
+                (more,), = store.execute("SELECT more FROM run")
+            stored = json.loads(more)["run"]
+            self.assertEqual((stored["command"], stored["started"]), (begun["command"], "2001-02-03T04:05:06Z"))
+
+    def test_a_file_of_an_earlier_version_has_no_command(self):
+        self.train("-n", "2", "--sample-weight", "w", "--epochs", "1")
+        self.change_state(lambda state: [state.pop(name) for name in ("command", "started", "resumes")])
+        self.resume("--epochs", "2")
+        self.assertIn("--resume", self.report()["run"]["command"])
 
 
 class Killed(Resumed):
