@@ -195,12 +195,13 @@ LoadedWeights load_checkpoints(const Network& network, const std::vector<std::st
   loaded.tensors = packer.take(share);
   for (const Tensor& t : loaded.tensors) loaded.packed_bytes += static_cast<int64_t>(t.nbytes());
   if (share)
-    notes.insert(fmt::format("{} of {} weights are equal in all checkpoints and shared", count,
-                             specs.size()));
+    loaded.equal_note = fmt::format("{} of {} weights are equal in all checkpoints and shared",
+                                    count, specs.size());
   else if (loaded.equal_bytes)
-    notes.insert(
+    loaded.equal_note =
         fmt::format("{} of {} weights are equal in all checkpoints: --share-weights would save {}",
-                    count, specs.size(), bytes_text(static_cast<double>(loaded.equal_bytes))));
+                    count, specs.size(), bytes_text(static_cast<double>(loaded.equal_bytes)));
+  if (!loaded.equal_note.empty()) notes.insert(loaded.equal_note);
   loaded.notes.assign(notes.begin(), notes.end());
   loaded.seconds = now_s() - start;
   return loaded;

@@ -13,6 +13,7 @@ struct LoadedWeights {
   std::vector<bool> shared;  // with `share`: the weight is equal in all checkpoints
   std::vector<bool> given;   // false: no checkpoint has it, and the network's own value is used
   std::vector<std::string> notes;
+  std::string equal_note;    // the one of `notes` on weights that are equal in all checkpoints
   int64_t equal_bytes = 0;   // what sharing saves or would save: N - 1 copies of equal weights
   int64_t file_bytes = 0;    // of all checkpoints
   int64_t packed_bytes = 0;  // of `tensors`

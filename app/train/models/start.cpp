@@ -69,13 +69,21 @@ class Starter {
     const int64_t first = run_.first_model, end = first + run_.n();
     if (!all) found.files = {found.files.begin() + first, found.files.begin() + end};
     LoadedWeights loaded = load_checkpoints(net(), found.files, network_.dtype(), true);
+    std::erase(loaded.notes, loaded.equal_note);  // of models that are not trained
     start_.notes.insert(start_.notes.end(), loaded.notes.begin(), loaded.notes.end());
     const auto specs = network_.tensors();
+    size_t equal = 0, shared = 0;
     for (size_t k = 0; k < specs.size(); ++k) {
       const bool others = all && !loaded.shared[k];
       put(specs[k].name, others ? loaded.tensors[k].slice(0, first, end) : loaded.tensors[k],
           loaded.shared[k]);
+      equal += loaded.shared[k];
+      shared += loaded.shared[k] && run_.frozen.count(specs[k].name);
     }
+    if (equal == 0 || found.files.size() < 2) return;
+    start_.notes.push_back(
+        fmt::format("{} of {} weights begin equal in all models", equal, specs.size()) +
+        (shared > 0 ? fmt::format("; frozen and therefore shared: {}", shared) : ""));
   }
 
   /// Gives all models one value; a frozen parameter is stored only once.

@@ -5,7 +5,7 @@ import unittest
 
 import numpy
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import digits
@@ -33,6 +33,30 @@ class Cell(torch.nn.Module):
     def forward(self, x):
         state = self.cell(x[:, 0])
         return self.head(state[0] if isinstance(state, tuple) else state)
+
+
+class Begun(Train):
+    def begun(self, *options, equal=("weight",)):
+        """The notes on weights of three models that are equal in these, and what is in their files in the end."""
+        self.linear_network_and_data()
+        states = []
+        for m in range(3):
+            torch.manual_seed(m)
+            state = torch.nn.Linear(4, 3).state_dict()
+            states.append({name: states[0][name] if m and name in equal else value for name, value in state.items()})
+            save_file(states[-1], self.path(f"start-{m}.safetensors"))
+        given = [part for m in range(3) for part in ("--weights", self.path(f"start-{m}.safetensors"))]
+        self.train(*given, "--epochs", "1", "--overwrite", *options)
+        ends = [load_file(self.path(f"run/last/model-{m:04d}.safetensors")) for m in range(3)]
+        same = {name for name in ends[0] if all(end[name].equal(ends[0][name]) for end in ends)}
+        return [note for note in self.report()["notes"] if "equal" in note or "shared" in note], same
+
+    def test_equal_weights_are_said_to_be_shared_only_if_they_are(self):
+        self.assertEqual(self.begun(), (["1 of 2 weights begin equal in all models"], set()))
+        self.assertEqual(self.begun("--freeze", "weight"),
+                         (["1 of 2 weights begin equal in all models; frozen and therefore shared: 1"], {"weight"}))
+        self.assertEqual(self.begun("--freeze", "bias"), (["1 of 2 weights begin equal in all models"], set()))
+        self.assertEqual(self.begun(equal=()), ([], set()))
 
 
 class Init(Train):

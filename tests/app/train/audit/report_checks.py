@@ -285,8 +285,11 @@ class ReportCheck:
                                   "(ignored, or of weight 0)"))
         starts = [self.job.start(model) for model in self.job.models] if self.job.asked.options.weights else []
         if len(starts) > 1:
-            equal = sum(all(start[name].equal(starts[0][name]) for start in starts) for name in starts[0])
-            known.append((RECOMPUTED, f"{equal} of {len(starts[0])} weights are equal in all checkpoints and shared"))
+            equal = [name for name in starts[0] if all(start[name].equal(starts[0][name]) for start in starts)]
+            shared = sum(name in self.job.frozen for name in equal)
+            if equal:
+                known.append((RECOMPUTED, f"{len(equal)} of {len(starts[0])} weights begin equal in all models" +
+                              (f"; frozen and therefore shared: {shared}" if shared else "")))
         if not self.report["notes"]:
             ledger.expect(RECOMPUTED, ("notes",), [])
         for i, note in enumerate(self.report["notes"]):
