@@ -205,13 +205,22 @@ class Run {
   }
 
   void check_ensemble_requirements() const {
-    if (!has_own_rows(run_, run_.validation())) return;
-    for (const Requirement& r : requirements_)
-      if (r.over == "ensemble")
+    const bool own_rows = has_own_rows(run_, run_.validation());
+    for (const Requirement& r : requirements_) {
+      if (r.over != "ensemble") continue;
+      if (own_rows)
         fail(
             "[--require] {}: got models with rows of their own, expected the same rows for "
             "all; try min: or best: instead of ensemble:",
             printable(r.text));
+      for (const WantedMetric& metric : run_.metrics)
+        if (metric.name == r.metric && !metric.of_answer)
+          fail(
+              "[--require] {}: got a number that the network computes, expected a metric of "
+              "answers and targets, which a mean answer has; try mean: or best: instead of "
+              "ensemble:",
+              printable(r.text));
+    }
   }
 
   /// Records and plans the first step, so that a network that cannot be trained is refused before
@@ -415,6 +424,7 @@ class Run {
   /// Metrics of the mean answer; empty if there is none.
   std::map<std::string, double> ensemble(const RowSet& set) {
     if (has_own_rows(run_, set)) return {};
+    if (std::ranges::none_of(run_.metrics, &WantedMetric::of_answer)) return {};
     const std::vector<int64_t> models = answering_models(state_.models);
     if (models.empty()) return {};
     if (const std::string out = left_out_text(state_.models); !out.empty()) {

@@ -59,14 +59,14 @@ WantedMetric find_metric(const std::string& option, const std::string& name, con
     const auto make = [output](const MetricTask& task) {
       return std::make_unique<MeanOutput>(output, task.models.size());
     };
-    return {name, direction == "max", make, output};
+    return {name, direction == "max", make, output, /*of_answer=*/false};
   }
   for (const MetricKind& kind : metrics()) {
     if (kind.name != name) continue;
     if (const std::string why = kind.unsuited(loss); !why.empty())
       fail("[{}] metric: got {} with {}, expected {}; try another metric", option, name, loss.name,
            why);
-    return {name, kind.more_is_better, kind.make};
+    return {name, kind.more_is_better, kind.make, {}, /*of_answer=*/loss.name != "output"};
   }
   const std::vector<std::string> names = names_of(metrics());
   fail("[{}] metric: got {}, expected one of {}; try {}", option, printable(name),

@@ -56,6 +56,9 @@ struct WantedMetric {
   bool more_is_better = true;
   std::function<std::unique_ptr<Metric>(const MetricTask&)> make;
   std::optional<size_t> output = {};  // index of the output whose mean it is
+  /// Whether answers and targets give it. Else the network computes it from each model's own
+  /// answer, so that a mean answer has none.
+  bool of_answer = true;
 };
 /// `outputs`: names of forward's outputs, if it has names. Throws Error for an unknown metric, and
 /// for one that is not defined with the loss.

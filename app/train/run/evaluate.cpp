@@ -105,8 +105,13 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
   for (const int64_t m : models)
     groups[groups.size() > 1 ? static_cast<size_t>(run.feed->fold_of(m)) : 0].push_back(m);
   const MetricTask task{&loss, {0}};
+  std::vector<const WantedMetric*> wanted;
   std::vector<std::unique_ptr<Metric>> all;
-  for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
+  for (const WantedMetric& metric : run.metrics) {
+    if (!metric.of_answer) continue;
+    wanted.push_back(&metric);
+    all.push_back(metric.make(task));
+  }
   Answers there(loss, 1);
   answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
     for (const std::vector<int64_t>& group : groups) {
@@ -132,8 +137,8 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
   std::map<std::string, double> values;
   for (size_t k = 0; k < all.size(); ++k) {
     std::vector<double> own = all[k]->values();
-    there.keep(run.metrics[k], &own);
-    values[run.metrics[k].name] = own.at(0);
+    there.keep(*wanted[k], &own);
+    values[wanted[k]->name] = own.at(0);
   }
   return values;
 }

@@ -10,8 +10,9 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
 
 /// The same for the mean answer of `models`, as `predict` computes it: the mean of probabilities
 /// under cross_entropy, nll and bce_with_logits, else of outputs. With folds each row is answered
-/// by models that did not learn from it. Class weights are the mean of those of the models that
-/// answer. All models of the run must be running in the trainer.
+/// by models that did not learn from it. Metrics that are not `of_answer` are left out. Class
+/// weights are the mean of those of the models that answer. All models of the run must be running
+/// in the trainer.
 std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
                                                 const RowSet& set,
                                                 const std::vector<int64_t>& models);

@@ -79,7 +79,8 @@ class Truth:
         """{metric: Number} of the mean answer. Of folds each row is answered by the models that never saw it."""
         job, models = self.job, self.answering()
         part, rows = job.data.part(which)
-        if part.own or not models or not rows[0]:
+        computed = {name for name in job.asked.metrics if ":output." in name or job.asked.loss.startswith("output.")}
+        if part.own or not models or not rows[0] or computed >= set(job.asked.metrics):
             return {}
         groups = [[m for m in models if len(rows) == 1 or m.fold == fold] for fold in range(len(rows))]
         answered = [(own, group, job.mean_scorer(group)) for own, group in zip(rows, groups) if group]
@@ -91,7 +92,8 @@ class Truth:
             found = job.scores([torch.cat(parts) for parts in zip(*means)], models[0], part, there, answered[0][2])
             # A row counts by the class weights that the models which answer it were trained with.
             sums = [job.sums(outputs, part, own, scorer) for outputs, (own, _, scorer) in zip(means, answered)]
-            return {**found, "loss": float(sum(total for total, _ in sums) / sum(counts for _, counts in sums))}
+            found["loss"] = float(sum(total for total, _ in sums) / sum(counts for _, counts in sums))
+            return {name: value for name, value in found.items() if name not in computed}
         return self.both(score, lambda dtype: dtype)
 
     @cached_property

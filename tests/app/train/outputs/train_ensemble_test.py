@@ -47,6 +47,51 @@ class OfRows(Means):
             self.train(*common, "--require", "best:loss<9")
 
 
+class Scored(torch.nn.Module):
+    """Scores, and each row's loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, input, y):
+        scores = self.linear(input)
+        return scores, torch.nn.functional.cross_entropy(scores, y, reduction="none")
+
+
+class OfComputedNumbers(Means):
+    def test_are_none(self):
+        """The mean of the models' losses is not the loss of their mean answer, so that no such number is given for it."""
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y)
+        rows = {0: torch.export.Dim("batch", min=1)}
+        torch.export.save(torch.export.export(Scored().eval(), (torch.randn(8, 4), torch.zeros(8, dtype=torch.long)),
+                                              dynamic_shapes=(rows, rows)), self.path("net.pt2"))
+        common = ["-n", "3", "--lr", "0.1", "--epochs", "3", "--validation", "0.3", "--test", "0.2", "--overwrite"]
+        told = ["--metric", "min:output.1"]
+        out = self.train(*common, *told, "--loss", "output.1", "--output", "0").stdout
+        self.assertEqual(self.report()["ensemble"], {"validation": {}, "test": {}})
+        self.fits_the_schema(self.report())
+        self.assertNotIn("their mean answer", out)
+        for text in ("ensemble:loss<9", "ensemble:min:output.1<9"):
+            self.refused(f"[--require] {text}: got a number that the network computes, expected a metric of answers and targets, "
+                         "which a mean answer has; try mean: or best: instead of ensemble:", *common, *told, "--loss", "output.1",
+                         "--output", "0", "--require", text)
+        self.train(*common, *told, "--loss", "output.1", "--output", "0", "--require", "best:min:output.1<9")
+        # Beside a loss by name, whose mean answer is known.
+        self.train(*common, *told, "--loss", "cross_entropy", "--target", "y", "--column", "y=y", "--require", "ensemble:loss<9")
+        self.assertEqual({name: set(values) for name, values in self.report()["ensemble"].items()},
+                         {"validation": {"loss"}, "test": {"loss"}})
+        mean = 0
+        for m in range(3):
+            net = Scored()
+            net.load_state_dict(load_file(self.path(f"run/best/model-{m:04d}.safetensors")))
+            with torch.no_grad():
+                mean = mean + net.double().linear(torch.tensor(self.x).double()).softmax(1) / 3
+        rows = numpy.load(self.path("run/split.npz"))["validation"]
+        wanted = -mean[rows, self.y[rows]].log().mean().item()
+        self.assertAlmostEqual(self.report()["ensemble"]["validation"]["loss"], wanted, delta=1e-5)
+
+
 class OfNoNumbers(Means):
     def test_are_none(self):
         """A model that answers with NaN has no accuracy, and no area under a curve of scores that cannot be sorted."""
