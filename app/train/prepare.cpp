@@ -146,7 +146,8 @@ void Prepared::check_settings() {
 
 void Prepared::choose_loss() {
   if (!options.loss.empty()) {
-    loss = parse_loss(options.loss, options.output, network.output_names());
+    loss = parse_loss(options.loss, options.output, network.output_names(),
+                      network.held_output_names());
     return;
   }
   Loss any;  // a stand-in while none is chosen yet
@@ -155,7 +156,8 @@ void Prepared::choose_loss() {
   const DataParts parts = read_parts(options, options.data, wanted, RowsTo::learn, nullptr);
   options.loss = parts.target->whole ? "cross_entropy" : "mse";
   defaults["loss"] = options.loss;
-  loss = parse_loss(options.loss, options.output, network.output_names());
+  loss =
+      parse_loss(options.loss, options.output, network.output_names(), network.held_output_names());
 }
 
 void Prepared::check_data() {
@@ -244,7 +246,7 @@ void Prepared::check_filled_evaluations() {
   Tensors rows = network.own_inputs(feed->held({&data.train, &data.train_rows}, 0).batch, 0);
   for (Tensor& input : rows)
     input = input.index_select(0, at::arange(size, at::kLong).remainder(input.size(0)));
-  std::set<size_t> read{loss.loss.output, loss.answer};
+  std::set<size_t> read{loss.held_output, loss.answer};
   for (const WantedMetric& metric : metrics)
     if (metric.output) read.insert(*metric.output);
   if (!network.rows_affect_each_other(network.eval_form(size), rows, read)) return;
@@ -268,12 +270,13 @@ void Prepared::check_outputs() {
       fail("[{}] output: got {}, expected one of forward's {}, from 0; try {}", option, number,
            outputs.size(), option == "--loss" ? "output.0" : "0");
   };
-  check(loss.loss.name == "output" ? "--loss" : "--output", loss.loss.output);
+  check(loss.loss.name == "output" ? "--loss" : "--output", loss.held_output);
   check("--output", loss.answer);
   for (const WantedMetric& metric : metrics)
     if (metric.output) check(&metric == &monitor() ? "--monitor" : "--metric", *metric.output);
   answers_rows = has_rows(outputs[loss.answer], network.batch());
-  const Tensor& output = outputs[loss.loss.output];
+  check_output_of_loss(outputs.size());
+  const Tensor& output = outputs[loss.held_output];
   if (defaults.count("loss") && loss.loss.classifies() && (output.dim() < 2 || output.size(1) == 1))
     fail(
         "[--loss] loss: got none, expected one, as whole numbers as target and one output a row "
@@ -307,6 +310,30 @@ void Prepared::check_outputs() {
   check_classes();
 }
 
+/// Refuses an evaluation form from another file, with `count` outputs, of which it is not known
+/// which one the training form learns by.
+void Prepared::check_output_of_loss(size_t count) const {
+  if (!network.has_eval_file()) return;
+  const std::vector<std::string> names = network.output_names(), held = network.held_output_names();
+  const size_t at = loss.loss.output, held_at = loss.held_output;
+  if (at < names.size() && held_at < held.size()) {
+    if (names[at] != held[held_at])
+      fail(
+          "[--eval-model] output {}: got {} of {}, expected {} as in training; try --output with a "
+          "name that both have",
+          held_at, printable(held[held_at]), listing(held, 9), printable(names[at]));
+    if (!whole_number(names[at])) return;  // found by its name
+  }
+  const Network& net = network.train_form();
+  const size_t learned = names.empty() ? net.forward(network.on_zeros(net)).size() : names.size();
+  const bool said = !options.output.empty() || loss.loss.name == "output";
+  if (learned == count || (said && at == 0)) return;
+  fail(
+      "[--eval-model] outputs: got {}, expected {} as in training, or names by which one is found; "
+      "try {}",
+      count, learned, said ? "exports of a forward that gives a dict" : "--output 0");
+}
+
 /// A single column of a table is [S]. Makes it [S, 1] if the network's output is, since a CSV file
 /// cannot say that.
 void Prepared::shape_single_column() {
@@ -319,7 +346,7 @@ void Prepared::shape_single_column() {
 /// must have equal weights.
 void Prepared::check_batch_numbers(const Tensors& outputs) {
   std::vector<std::string> whose;
-  if (loss.loss.name == "output" && outputs[loss.loss.output].dim() == 0)
+  if (loss.loss.name == "output" && outputs[loss.held_output].dim() == 0)
     whose.push_back("[--loss] " + printable(options.loss));
   for (const WantedMetric& metric : metrics) {
     if (!metric.output || has_rows(outputs[*metric.output], network.batch())) continue;
@@ -369,7 +396,7 @@ void Prepared::choose_metrics() {
   if (std::ranges::find(names, "loss") == names.end()) names.push_back("loss");
   for (const std::string& name : names)
     metrics.push_back(find_metric(name == options.monitor ? "--monitor" : "--metric", name,
-                                  loss.loss, network.output_names()));
+                                  loss.loss, network.held_output_names()));
   if (!options.prune.empty()) halving = parse_halving(options.prune);
   if (data.has_validation()) return;
   const auto refuse = [](const char* option) {

@@ -334,6 +334,10 @@ std::vector<std::string> TrainNetwork::output_names() const {
   return file_ ? file_->output_names() : std::vector<std::string>();
 }
 
+std::vector<std::string> TrainNetwork::held_output_names() const {
+  return eval_file_ ? eval_file_->output_names() : output_names();
+}
+
 bool TrainNetwork::has_dropout() const {
   const FormCalls& calls = flags_.dropout;
   if (target_ || flags_.exported_for_training) return target_ || calls.on > 0;

@@ -69,6 +69,9 @@ class TrainNetwork {
 
   /// Names of forward's results, flattened; empty if the network does not name them.
   std::vector<std::string> output_names() const;
+  /// The same of the evaluation form, which may be another file.
+  std::vector<std::string> held_output_names() const;
+  bool has_eval_file() const { return eval_file_ != nullptr; }
 
   bool registered() const { return target_ != nullptr; }
   /// Whether the training form calls dropout; true for every registered network.

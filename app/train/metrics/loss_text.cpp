@@ -39,21 +39,33 @@ size_t output_number(const std::string& option, const std::string& text,
        printable(text), names.empty() ? "" : ", or its name: " + listing(names, 9));
 }
 
+Loss LossText::held() const {
+  Loss own = loss;
+  own.output = held_output;
+  return own;
+}
+
 LossText parse_loss(const std::string& text, const std::string& output,
-                    const std::vector<std::string>& names) {
+                    const std::vector<std::string>& names,
+                    const std::vector<std::string>& held_names) {
   const std::vector<std::string> parts = split(text, ':');
   LossText parsed;
   Loss& loss = parsed.loss;
   if (text.empty())
     fail("[--loss] loss: got none, expected one of {}; try --loss cross_entropy",
          fmt::join(loss_names(), ", "));
-  if (!output.empty()) loss.output = output_number("--output", output, names);
-  parsed.answer = loss.output;
+  const bool computed = parts[0].rfind("output.", 0) == 0;
+  if (!output.empty()) {
+    if (!computed) loss.output = output_number("--output", output, names);
+    parsed.answer = parsed.held_output = output_number("--output", output, held_names);
+  }
   loss.name = parts[0];
-  if (loss.name.rfind("output.", 0) == 0) {
-    loss.output = output_number("--loss", loss.name.substr(7), names);
+  if (computed) {
+    const std::string which = loss.name.substr(7);
+    loss.output = output_number("--loss", which, names);
+    parsed.held_output = output_number("--loss", which, held_names);
     loss.name = "output";
-    if (output.empty()) parsed.answer = loss.output;
+    if (output.empty()) parsed.answer = parsed.held_output;
   } else if (loss.name == "output") {
     fail(
         "[--loss] output: got none, expected the number of one of forward's, from 0{}; try --loss "

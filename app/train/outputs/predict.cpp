@@ -37,7 +37,8 @@ class Predictor {
       : options_(options),
         saved_(saved),
         network_(saved.options),
-        text_(parse_loss(saved.options.loss, saved.options.output, network_.output_names())) {
+        text_(parse_loss(saved.options.loss, saved.options.output, network_.output_names(),
+                         network_.held_output_names())) {
     const DataWanted wanted{network_.asked(), network_.knows_sizes(), &text_.loss,
                             network_.dtype()};
     TrainOptions columns = saved.options;

@@ -70,15 +70,16 @@ void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
 std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
                                                     const RowSet& set) {
   const at::NoGradGuard no_grad;
-  const MetricTask task{&run.loss.loss, trainer.running()};
-  const Tensor label_smoothing = label_smoothings(run.loss.loss, trainer, task.models);
+  const Loss loss = run.loss.held();
+  const MetricTask task{&loss, trainer.running()};
+  const Tensor label_smoothing = label_smoothings(loss, trainer, task.models);
   std::vector<std::unique_ptr<Metric>> all;
   for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
-  Answers there(run.loss.loss, task.models.size());
+  Answers there(loss, task.models.size());
   answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
     AnsweredRows answers;
     answers.outputs = outputs;
-    answers.class_weight = class_weights(run.loss.loss, task.models);
+    answers.class_weight = class_weights(loss, task.models);
     answers.label_smoothing = label_smoothing;
     run.feed->add_targets(set, held, task.models, &answers);
     there.add(answers);
@@ -99,7 +100,7 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
                                                 const RowSet& set,
                                                 const std::vector<int64_t>& models) {
   const at::NoGradGuard no_grad;
-  const Loss& loss = run.loss.loss;
+  const Loss loss = run.loss.held();
   std::vector<std::vector<int64_t>> groups(
       set.rows->size() > 1 ? static_cast<size_t>(run.data.folds) : 1);
   for (const int64_t m : models)

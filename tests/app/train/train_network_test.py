@@ -60,7 +60,67 @@ class Spectral(torch.nn.Module):
         return self.b(torch.tanh(self.a(x)))
 
 
+class Heads(torch.nn.Module):
+    """`training`, `evaluation`: what forward gives of its two heads, and of the first one's loss."""
+
+    def __init__(self, training, evaluation):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+        self.forms = evaluation, training
+
+    def forward(self, x, y):
+        scores = self.a(x)
+        return self.forms[self.training](scores, self.b(x), torch.nn.functional.cross_entropy(scores, y, reduction="none"))
+
+
 class EvaluationForm(Train):
+    def with_outputs(self, training, evaluation):
+        """The files of both forms, and data."""
+        self.model = Heads(training, evaluation)
+        self.x, self.y = torch.randn(30, 4), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), x=self.x.numpy(), y=self.y.numpy())
+        sizes = {0: torch.export.Dim("batch", min=1)}
+        for name, train in (("n.pt2", True), ("eval.pt2", False)):
+            torch.export.save(torch.export.export(self.model.train(train), (self.x[:3], self.y[:3]), dynamic_shapes=(sizes, sizes)),
+                              self.path(name))
+        return ["-n", "2", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1", "--optimizer", "sgd",
+                "--validation", self.path("d.npz"), "--overwrite", "--dtype", "float64", "--eval-model", self.path("eval.pt2"),
+                "--column", "x=x", "--column", "y=y"]
+
+    def learns_of_the_first_head(self, common, *options):
+        self.train(*common, *options, net="n.pt2", data="d.npz")
+        x, model = self.x.double(), self.model.double()
+        optimizer = torch.optim.SGD(model.a.parameters(), lr=0.1)
+        for look in self.report()["history"]:
+            for begin in range(0, 30, 8):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model.a(x[begin:begin + 8]), self.y[begin:begin + 8]).backward()
+                optimizer.step()
+            with torch.no_grad():
+                self.assertAlmostEqual(look["loss"][1], torch.nn.functional.cross_entropy(model.a(x), self.y).item(), delta=1e-9)
+        self.workbench("predict", self.path("run"), "--data", self.path("d.npz"), "--out", self.path("p.npz"), "--apply", "none")
+        numpy.testing.assert_allclose(numpy.load(self.path("p.npz"))["prediction"], model.a(x).detach(), rtol=1e-6)
+
+    def test_of_other_outputs(self):
+        named = ["--target", "y", "--loss", "cross_entropy"]
+        common = self.with_outputs(lambda a, b, c: {"aux": b, "out": a}, lambda a, b, c: {"out": a, "probs": a.softmax(1)})
+        self.learns_of_the_first_head(common, *named, "--output", "out")
+        self.refused("[--eval-model] output 1: got probs of out, probs, expected out as in training; try --output with a name that both "
+                     "have", *common, *named, "--output", "1", net="n.pt2", data="d.npz")
+        self.refused("[--eval-model] output 0: got out of out, probs, expected aux as in training; try --output with a name that both have",
+                     *common, *named, net="n.pt2", data="d.npz")
+        self.refused("[--output] output: got aux, expected the number of one of forward's, from 0, or its name: out, probs; try 0", *common,
+                     *named, "--output", "aux", net="n.pt2", data="d.npz")
+        common = self.with_outputs(lambda a, b, c: {"out": a, "loss": c}, lambda a, b, c: {"out": a, "sure": a.amax(1), "loss": c})
+        self.learns_of_the_first_head(common, "--loss", "output.loss", "--output", "out")
+        common = self.with_outputs(lambda a, b, c: (a, c), lambda a, b, c: (a, a.amax(1), c))
+        self.refused("[--eval-model] outputs: got 3, expected 2 as in training, or names by which one is found; try exports of a forward "
+                     "that gives a dict", *common, "--loss", "output.1", "--output", "0", net="n.pt2", data="d.npz")
+        common = self.with_outputs(lambda a, b, c: (a, b), lambda a, b, c: a)
+        self.refused("[--eval-model] outputs: got 1, expected 2 as in training, or names by which one is found; try --output 0", *common,
+                     *named, net="n.pt2", data="d.npz")
+        self.learns_of_the_first_head(common, *named, "--output", "0")
+
     def test_of_a_train_mode_export_that_writes_buffers_is_asked_for(self):
         """The power iteration of spectral_norm is in the file, which says nowhere that evaluations leave it out."""
         model, x, y = Spectral(), torch.randn(30, 4), torch.randint(0, 3, (30,))
