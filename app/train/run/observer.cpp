@@ -89,8 +89,10 @@ void Recorder::evaluated(const Evaluated& own) {
     if (!std::isnan(loss)) losses.push_back(loss);
   std::ranges::sort(losses);
   const double rate = double(state_.step - first_step_) / std::max(1e-9, now_s() - begun_s_);
-  std::string text = fmt::format("epoch {:.4g} · step {}/{} · {:.4g} steps/s", row.epoch, row.step,
-                                 run_.steps, rate);
+  const std::string epoch =
+      row.epoch < 1000 ? fmt::format("{:.4g}", row.epoch) : fmt::format("{:.0f}", row.epoch);
+  std::string text =
+      fmt::format("epoch {} · step {}/{} · {:.4g} steps/s", epoch, row.step, run_.steps, rate);
   if (row.step < run_.steps)
     text += " · ETA " + time_text(double(run_.steps - row.step) / rate * 1e9);
   if (!losses.empty()) text += fmt::format(" · loss {:.4g}", losses[losses.size() / 2]);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -180,8 +181,11 @@ void RunFolder::save_models(const Prepared& run, const TrainState& state) const 
     cells.push_back(s.status);
     cells.push_back(std::to_string(s.at_step));
     cells.push_back(s.best ? std::to_string(s.best_step) : "");
-    for (const WantedMetric& metric : run.metrics)
-      cells.push_back(s.at_best.count(metric.name) ? number_text(s.at_best.at(metric.name)) : "");
+    for (const WantedMetric& metric : run.metrics) {
+      const auto best = s.at_best.find(metric.name);
+      const bool there = best != s.at_best.end() && !std::isnan(best->second);
+      cells.push_back(there ? number_text(best->second) : "");
+    }
     table.rows.push_back(std::move(cells));
   }
   write_file(file("models.csv"), table.csv());

@@ -1,4 +1,5 @@
 """What is said of a run's configurations and mean answer: every metric, and pruned models apart."""
+import csv
 import os
 import re
 import sys
@@ -46,6 +47,25 @@ class Summary(Train):
         found = re.search(rf"(?<!test )\b{name} +(\S+)(?: ± (\S+) \[(\S+), (\S+)\], middle half (\S+))?(?:  test (\S+))?", values)
         self.assertIsNotNone(found, (name, values))
         return [float(number.rstrip(",")) for number in found.groups() if number]
+
+
+class Numbers(Summary):
+    def test_a_metric_without_a_value_is_an_empty_cell(self):
+        """The area under a curve of rows of one class."""
+        one = self.y == 0
+        numpy.savez(self.path("held.npz"), input=self.x[one], y=self.y[one])
+        self.train("-n", "2", "--epochs", "1", "--validation", self.path("held.npz"), "--metric", "auc,accuracy")
+        with open(self.path("run/models.csv"), encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["best.auc"] for row in rows], ["", ""])
+        for row, model in zip(rows, self.report()["models"]):
+            self.assertEqual(float(row["best.accuracy"]), model["best"]["accuracy"])
+
+    def test_epochs_are_counted_in_full(self):
+        out = self.train("-n", "1", "--batch", "90", "--epochs", "12345", "--eval-every", "12345", "--check", "0").stdout
+        self.assertIn("epoch 12345 · step 12345/12345 · ", out)
+        out = self.train("-n", "1", "--batch", "40", "--steps", "4", "--eval-every", "1", "--check", "0", "--overwrite").stdout
+        self.assertEqual(re.findall(r"^epoch (\S+) · step", out, re.MULTILINE), [f"{step / 3:.4g}" for step in range(1, 5)])
 
 
 class EveryMetric(Summary):
