@@ -157,8 +157,8 @@ PlannedSize Trainer::Impl::record_size(const Call& call, bool step, c10::Device 
     for (const Node& node : p.single.nodes)
       if (node.is_random())
         fail(
-            "[train] evaluation form: got {}, expected no random operators; try the network in "
-            "eval mode",
+            "[train] evaluation form: got {}, expected no random operators; try a forward that "
+            "draws only while self.training",
             node.name());
   // Tensors that a step writes count as inputs, so that nothing is precomputed from them.
   const auto changes = [&](size_t bound) {

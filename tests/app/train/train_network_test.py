@@ -73,6 +73,15 @@ class Heads(torch.nn.Module):
         return self.forms[self.training](scores, self.b(x), torch.nn.functional.cross_entropy(scores, y, reduction="none"))
 
 
+class Noisy(torch.nn.Module):
+    def __init__(self, always):
+        super().__init__()
+        self.a, self.always = torch.nn.Linear(4, 3), always
+
+    def forward(self, x):
+        return self.a(x + 0.1 * torch.randn_like(x) if self.training or self.always else x)
+
+
 class EvaluationForm(Train):
     def with_outputs(self, training, evaluation):
         """The files of both forms, and data."""
@@ -120,6 +129,16 @@ class EvaluationForm(Train):
         self.refused("[--eval-model] outputs: got 1, expected 2 as in training, or names by which one is found; try --output 0", *common,
                      *named, net="n.pt2", data="d.npz")
         self.learns_of_the_first_head(common, *named, "--output", "0")
+
+    def test_of_a_forward_that_draws_in_evaluations_is_refused(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 3)
+        common = ["-n", "2", "--validation", "0.25", "--init", "file", "--epochs", "1", "--overwrite"]
+        for train in (True, False):
+            digits.export(Noisy(always=True), self.path(f"{train}.pt2"), torch.randn(3, 4), train=train)
+            digits.export(Noisy(always=False), self.path(f"guarded-{train}.pt2"), torch.randn(3, 4), train=train)
+        self.refused("[train] evaluation form: got aten::randn_like, expected no random operators; try a forward that draws only "
+                     "while self.training", *common, "--eval-model", self.path("False.pt2"), net="True.pt2", data="d.npz")
+        self.train(*common, "--eval-model", self.path("guarded-False.pt2"), net="guarded-True.pt2", data="d.npz")
 
     def test_of_a_train_mode_export_that_writes_buffers_is_asked_for(self):
         """The power iteration of spectral_norm is in the file, which says nowhere that evaluations leave it out."""
