@@ -27,13 +27,13 @@ class CompareCommand : public Command {
 
   int run() override {
     check_apart({{"--json", json_}}, {before_, after_}, db_);
-    if (const auto before = try_find_run(before_, db_)) {
-      const RunComparison runs = compare_runs(*before, find_run(after_, db_), Pairing::seeds);
+    if (try_find_run(before_, db_) || try_find_run(after_, db_)) {
+      const RunComparison runs =
+          compare_runs(find_run(before_, db_), find_run(after_, db_), Pairing::seeds);
       if (!json_.empty()) write_json(json_, to_json(runs));
       if (json_ != "-") print_plain(comparison_text(runs));
       return 0;
     }
-    if (try_find_run(after_, db_)) find_run(before_, db_);  // throws "no such run"
     const SweepReport before = find_sweep(before_, db_, kOrRun);
     const Comparison comparison = compare_sweeps(before, find_sweep(after_, db_, kOrRun));
     if (!json_.empty()) write_json(json_, to_json(comparison));

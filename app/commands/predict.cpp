@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 class Predict : public Command {
  public:
   void declare(CLI::App& app) override {
-    app.add_option("RUN", run_, "a run's folder, or a stored run: a number, a name, last")
+    app.add_option("RUN", run_, "a run's folder, or a stored run: a number, run:3, a name, last")
         ->required();
     app.add_option("--data", options_.data, "rows, as the training data were given")->required();
     app.add_option("--out", options_.out, "FILE.csv, FILE.npz or FILE.safetensors")->required();

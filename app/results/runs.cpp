@@ -27,9 +27,9 @@ std::optional<Json> parsed(const std::string& path) {
   return json.is_discarded() ? std::nullopt : std::optional(std::move(json));
 }
 
-}  // namespace
-
-std::optional<RunReport> try_find_run(const std::string& which, const std::string& db_option) {
+/// `sweeps_first`: a number or name that a sweep has too is none of a run.
+std::optional<RunReport> found_run(const std::string& which, const std::string& db_option,
+                                   bool sweeps_first) {
   std::error_code error;
   if (fs::is_directory(which, error)) {
     const std::string path = (fs::path(which) / "report.json").string();
@@ -54,17 +54,23 @@ std::optional<RunReport> try_find_run(const std::string& which, const std::strin
   const std::string path = Store::path(db_option);
   if (!fs::exists(path, error)) return std::nullopt;
   Store store = Store::read(path);
-  if (!said && store.find(which)) return std::nullopt;
+  if (sweeps_first && !said && store.find(which)) return std::nullopt;
   const auto run = store.find_run(said ? which.substr(4) : which);
   if (!run) return std::nullopt;
   return run_from_json(store.load_run(*run), fmt::format("run {}", *run), UnknownFields::ignored);
 }
 
+}  // namespace
+
+std::optional<RunReport> try_find_run(const std::string& which, const std::string& db_option) {
+  return found_run(which, db_option, /*sweeps_first=*/true);
+}
+
 RunReport find_run(const std::string& which, const std::string& db_option) {
-  if (auto run = try_find_run(which, db_option)) return std::move(*run);
+  if (auto run = found_run(which, db_option, /*sweeps_first=*/false)) return std::move(*run);
   fail(
-      "[{}] run: got no such folder, number or name in {}, expected a training run; try "
-      "workbench list runs",
+      "[{}] run: got no such folder, number or name in {}, expected a training run, as run:3 or "
+      "last; try workbench list runs",
       printable(which), printable(Store::path(db_option)));
 }
 

@@ -7,6 +7,7 @@ import unittest
 
 import numpy
 import torch
+from safetensors.numpy import load_file
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import digits
@@ -149,6 +150,34 @@ class Compared(Train):
         with open(self.path("c.json"), encoding="utf-8") as file:
             document = json.load(file)
         self.assertEqual([document[key] for key in ("pairs", "alone", "pruned", "verdict")], [2, 0, 4, "SAME"])
+
+
+class BesideSweeps(Train):
+    def test_a_number_or_last_is_a_run_s_where_a_sweep_has_it_too(self):
+        self.linear_network_and_data()
+        db = ["--db", self.path("s.db")]
+        self.workbench("sweep", "quick", "--targets", "linear", "-n", "2", "--budget", "0.001", "--name", "same", "--quiet", *db)
+        run = ["train", self.path("net.pt2"), "--data", self.path("data.npz"), "--validation", "0.2", "-n", "2", "--epochs", "1", *db]
+        self.workbench(*run, "--name", "same", "--save", self.path("run"))
+        x = numpy.load(self.path("data.npz"))["input"].astype("float64")
+        models = [load_file(self.path(f"run/best/model-{i:04d}.safetensors")) for i in range(2)]
+        outputs = [x @ m["weight"].astype("float64").T + m["bias"].astype("float64") for m in models]
+        expected = numpy.mean([numpy.exp(o) / numpy.exp(o).sum(1, keepdims=True) for o in outputs], 0)
+        for name in ("last", "1", "same", "run:1", "run:last"):
+            with self.subTest(name):
+                out = self.path("p.npz")
+                self.workbench("predict", name, "--data", self.path("data.npz"), "--out", out, *db)
+                self.assertLess(abs(numpy.load(out)["prediction"] - expected).max(), 1e-5)
+                os.remove(out)
+                again = self.workbench(*run, "--no-save", "--no-store", "--against", name)
+                self.assertIn("loss over 2 pairs", again.stdout)
+                for pair in (("run:1", name), (name, "run:1")):
+                    self.assertIn("SAME loss over 2 pairs", self.workbench("compare", *pair, *db).stdout)
+        refused = self.workbench("predict", "none", "--data", self.path("data.npz"), "--out", self.path("p.npz"), *db, expect=2)
+        self.assertIn("[none] run: got no such folder, number or name", refused.stderr)
+        self.assertIn("expected a training run, as run:3 or last; try workbench list runs\n", refused.stderr)
+        for name in ("last", "1", "same"):  # where a sweep can be meant, it still goes first
+            self.assertIn("linear", self.workbench("report", name, *db).stdout)
 
 
 if __name__ == "__main__":
