@@ -67,6 +67,7 @@ SweepSession::SweepSession(SweepRequest request)
                                        : peaks_by_worker(first, settings.threads, settings.tf32);
     add_peaks(report_.environment, peaks);
     runner_.use_peaks(first, peaks);
+    here_ = report_.environment;
   }
   elsewhere_ = elsewhere;
   report_.id = report_.environment.date;
@@ -80,7 +81,8 @@ SweepSession::SweepSession(SweepRequest request)
     for (const Environment& machine : machines) recorder_->add_machine(machine);
     if (request.resume != Resume::no) {  // finished cases may come from other machines
       const SweepReport kept = recorder_->stored();
-      if (elsewhere) report_.environment = kept.environment;
+      report_.command = kept.command;
+      report_.environment = kept.environment;
       report_.changes = kept.changes;
       machines = kept.machines;
       machines.push_back(kept.environment);
@@ -119,11 +121,11 @@ void SweepSession::note_changes() {
   if (elsewhere_) return;  // this machine's load does not affect the measuring ones
   Environment now;
   now.cores = usable_cores();
-  now.threads = report_.environment.threads;
+  now.threads = here_.threads;
   read_processor(now);
   for (const SweepCase& c : runner_.cases())
     if (!c.device.is_cpu() && !now.gpu_state) add_gpu(now, c.device);
-  add_changes(changes_between(report_.environment, now));
+  add_changes(changes_between(here_, now));
   if (!busy_.empty()) add_changes({busy_});
 }
 

@@ -51,6 +51,7 @@ class SweepSession : private SweepObserver {
   void sort_cases();
 
   SweepReport report_;
+  Environment here_;  // this machine as these cases begin; a resumed report has that of its start
   std::string busy_;
   bool elsewhere_ = false;  // cases are measured on other machines than this
   SweepRunner runner_;

@@ -149,6 +149,20 @@ class Kept(Folder):
         self.assertEqual(rows(self.db, "SELECT count(*), state FROM sweep"), [(1, "complete")])
         self.assertIn("disturbed cases again", rows(self.db, "SELECT changes FROM sweep")[0][0])
 
+    def test_a_resumed_sweep_reports_how_it_was_started(self):
+        self.run_well(*SWEEP, "--db", self.db, "--quiet", "--json", self.path("first.json"))
+        time.sleep(1.1)  # dates are in seconds
+        resume = ["--resume", "--again", "disturbed", "--top", "1", "--db", self.db, "--quiet"]
+        self.run_well(*SWEEP, *resume, "--json", self.path("again.json"))
+        self.run_well("report", "last", "--json", self.path("stored.json"), "--db", self.db)
+        reports = []
+        for name in ("first", "again", "stored"):
+            with open(self.path(name + ".json"), encoding="utf-8") as file:
+                report = json.load(file)
+            reports.append((report["sweep"]["command"], report["environment"]))
+        self.assertEqual(reports[1], reports[0])
+        self.assertEqual(reports[2], reports[0])
+
     def test_nothing_is_kept_when_asked(self):
         self.run_well(*SWEEP, "--db", self.db, "--no-store", "--quiet")
         self.run_well("fuse", "mlp", "-n", "2", "--budget", "0.02", "--db", self.db, "--no-store", "--quiet")

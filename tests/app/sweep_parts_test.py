@@ -1,6 +1,7 @@
 """`sweep --part` and `store merge`: the parts of a sweep are the whole, as SQLite's own shell reads them."""
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -72,8 +73,22 @@ class Parts(CommandLine):
         begun = [c[:8] for c in data["changes"] if ", begun " in c]
         self.assertEqual(begun, [f"part {k}/3" for k in (1, 2, 3)])
         self.assertNotIn("machines", data)
+        # It is repeated as the whole, without what one part had for itself.
+        self.assertEqual(data["sweep"]["command"], shlex.join([BINARY, *SWEEP]))
+        self.assertEqual(data["environment"]["command"], data["sweep"]["command"])
         # The merged store is one like others: a whole sweep that is there to be compared.
         self.workbench("compare", report, report)
+
+    def test_the_command_of_the_whole_keeps_every_other_word(self):
+        sweep = ["sweep", "ci", "--targets", "rmsnorm", "-n", "1,2", "--name", "it's --part of a", "--budget=0.01"]
+        stores = []
+        for k in (1, 2):
+            stores.append(self.path(f"{k}.db"))
+            self.workbench(*sweep, f"--part={k}/2", f"--db={stores[-1]}", "--quiet", "--json", self.path("a b.json"))
+        merged = self.path("merged.db")
+        self.workbench("store", "merge", merged, *stores)
+        command, = shell(merged, "SELECT command FROM sweep")
+        self.assertEqual(shlex.split(command), [BINARY, *sweep])
 
     def test_what_is_no_whole_is_refused(self):
         sweep = ["sweep", "ci", "--targets", "rmsnorm", "-n", "1,2,3", "--budget", "0.01"]

@@ -183,12 +183,49 @@ StoredCases whole_cases(const std::vector<StoredPart>& parts) {
   return whole;
 }
 
+/// A command's words as they were typed, in their quotes.
+std::vector<std::string> quoted_words(const std::string& command) {
+  std::vector<std::string> words(1);
+  bool quoted = false, escapes = true;  // no backslash escapes between ' and ', but after $'
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    if (c == ' ' && !quoted) {
+      words.emplace_back();
+      continue;
+    }
+    if (c == '\'') {
+      escapes = quoted || words.back().ends_with('$');
+      quoted = !quoted;
+    }
+    words.back() += c;
+    if (c == '\\' && escapes && i + 1 < command.size()) words.back() += command[++i];
+  }
+  return words;
+}
+
+/// The command that measures all parts: one part's without that part and its files.
+std::string whole_command(const std::string& of_part) {
+  static const std::map<std::string, bool> options = {
+      {"--part", true},  {"--db", true},     {"--json", true},
+      {"--again", true}, {"--quiet", false}, {"--resume", false}};  // with a value or without
+  std::string whole;
+  bool is_value = false;
+  for (const std::string& word : quoted_words(of_part)) {
+    const size_t equal = word.find('=');
+    const auto left_out = options.find(word.substr(0, equal));
+    if (!is_value && left_out == options.end()) whole += (whole.empty() ? "" : " ") + word;
+    is_value =
+        !is_value && left_out != options.end() && left_out->second && equal == std::string::npos;
+  }
+  return whole;
+}
+
 void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
   StoredCases stored = whole_cases(parts);
   std::vector<SweepReport> reports;
   for (const StoredPart& p : parts) reports.push_back(read_sweep(*p.store, p.sweep));
   stored.environment = reports.front().environment;
-  stored.command = reports.front().command;
+  stored.command = stored.environment.command = whole_command(reports.front().command);
   const int64_t id = insert_sweep(out, stored, "complete", "");
   std::string started = parts.front().started, finished;
   std::vector<std::string> changes;
