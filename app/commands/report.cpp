@@ -23,6 +23,7 @@
 #include "data/reports/run/run_page.h"
 #include "data/reports/run/run_report.h"
 #include "data/reports/suites/suites.h"
+#include "data/reports/sweep/published.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
@@ -53,7 +54,7 @@ class ReportCommand : public Command {
     app.add_option("--over", over_, "plots show the speedup over the best baseline or the loop")
         ->check(CLI::IsMember({"best", "loop"}))
         ->capture_default_str();
-    app.add_flag("--published", published_, "plots show what others published, dashed");
+    app.add_flag("--published", published_, "plots show what WideCompiler published, dashed");
     against_.declare(app);
     app.add_option("--db", db_, "the store; default: $WORKBENCH_DB, else the user's own");
   }
@@ -68,6 +69,7 @@ class ReportCommand : public Command {
     if (!by_.empty())
       fail("[--by] report: got a sweep, expected a training run; try it without --by");
     keep_targets(&report);
+    if (published_) expect_published(report);
     FigureOptions options;
     options.over_loop = over_ == "loop";
     options.published = published_;
@@ -155,6 +157,19 @@ class ReportCommand : public Command {
     std::erase_if(report->cases, [&](const Case& c) {
       return std::find(targets_.begin(), targets_.end(), c.target) == targets_.end();
     });
+  }
+
+  /// --published: throws Error where no plot would have a published figure.
+  static void expect_published(const SweepReport& report) {
+    if (std::ranges::any_of(report.cases,
+                            [](const Case& c) { return published_line(c).has_value(); }))
+      return;
+    std::vector<std::string> targets;
+    for (const auto& cases : target_groups(report.cases)) targets.push_back(cases.front().target);
+    fail(
+        "[--published] figures: got none of forward calls of {} in f32, expected a target of the "
+        "sweep published; try it without --published",
+        printable(listing(targets, 9)));
   }
 
   static void print(const SweepReport& report) {

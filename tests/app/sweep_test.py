@@ -101,6 +101,17 @@ class Sweep(InFolder):
         ours = [row for row in rows if row[:1] == ["mlp"]]
         self.assertEqual([(row[1], row[-1]) for row in ours], [("20", "3.2x"), ("100", "40x")])
         self.assertRegex(run.stdout, "published: .*A100.*[Aa]nother machine, another method")
+        plot = workbench("report", report, "--svg", "-", "--published")
+        self.assertEqual((plot.returncode, plot.stderr), (0, ""))
+        self.assertIn("published (A100)", plot.stdout)
+        self.assertNotIn("published (A100)", workbench("report", report, "--svg", "-").stdout)
+        # Where there are no figures, that is said.
+        backward = workbench("sweep", self.preset(targets=["linear"]), "--phase", "backward", *QUICK, "--json", report)
+        self.assertEqual(backward.returncode, 0, backward.stderr)
+        plot = workbench("report", report, "--svg", "-", "--published")
+        self.assertEqual((plot.returncode, plot.stdout), (2, ""))
+        self.assertEqual(plot.stderr, "[--published] figures: got none of forward calls of linear in f32, expected a target of the "
+                         "sweep published; try it without --published\n")
 
     def test_presets_are_held_against_their_schema(self):
         self.refused(r"mine.json\] budget_s: got \"long\", expected a number of seconds; try 0.5",

@@ -235,11 +235,8 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
     return std::all_of(c.points.begin(), c.points.end(),
                        [](const CurvePoint& p) { return !p.value && !p.error && !p.incorrect; });
   });
-  // What was published is of forward calls in float32.
-  if (options.published && along_n && options.measure == Measure::speedup &&
-      first.phase == "forward" && first.dtype == "f32")
-    figure.published = published_line(first.target);
-  if (figure.published) figure.published->comparable = first.device == "cuda";
+  if (options.published && along_n && options.measure == Measure::speedup)
+    figure.published = published_line(first);
   figure.notes = notes_of(cases, options.axis, modes);
   return figure;
 }

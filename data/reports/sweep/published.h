@@ -1,13 +1,13 @@
 #pragma once
 #include <optional>
-#include <string>
 
 #include "data/plot/figure.h"
+#include "data/reports/sweep/report.h"
 
 namespace wide {
 
-/// The speedups that WideCompiler 0.7 publishes for a target's layer, to be drawn beside ours;
-/// nullopt if it publishes none.
-std::optional<PublishedLine> published_line(const std::string& target);
+/// The speedups that WideCompiler publishes for a case's target (presets/published.csv), to be
+/// drawn beside ours; nullopt if it publishes none, which are of forward calls in float32.
+std::optional<PublishedLine> published_line(const Case& c);
 
 }  // namespace wide

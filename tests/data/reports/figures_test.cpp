@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
 namespace wide::figures_test {
 namespace {
 
@@ -76,6 +81,31 @@ TEST(Figures, PublishedLinesAreOfForwardCallsInFloat32) {
   EXPECT_FALSE(published("backward", "f32"));
   EXPECT_FALSE(published("step", "f32"));
   EXPECT_FALSE(published("forward", "f16"));
+}
+
+TEST(Figures, PublishedLinesAreThoseOfThePublishedPreset) {
+  std::ifstream file(std::string(std::getenv("WORKBENCH_SOURCE")) + "/presets/published.csv");
+  std::map<std::string, std::map<double, double>> expected, drawn;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream cells(line);
+    std::string target, n, speedup;
+    std::getline(std::getline(std::getline(cells, target, ','), n, ','), speedup);
+    if (line[0] != '#' && n != "n") expected[target][std::stod(n)] = std::stod(speedup);
+  }
+  ASSERT_TRUE(expected.count("resnet18"));
+  for (const auto& [target, unused] : expected) {
+    Case c = case_of(4, Status::ok, "", 0);
+    c.target = target;
+    c.phase = "forward";
+    c.dtype = "f32";
+    FigureOptions options;
+    options.published = true;
+    const auto line = figures_of({c}, options).at(0).published;
+    if (!line) continue;
+    EXPECT_FALSE(line->comparable);
+    for (const Point& p : line->points) drawn[target][p.x] = p.y;
+  }
+  EXPECT_EQ(drawn, expected);
 }
 
 TEST(Figures, NotesOfSeveralModesNameEachNOnce) {
