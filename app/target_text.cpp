@@ -2,9 +2,11 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/results/table.h"
+#include "app/sweep/cases.h"
 #include "data/tensors.h"
 #include "data/text.h"
 
@@ -20,13 +22,22 @@ std::string forced_text(const std::map<std::string, std::string>& parts) {
   return listing(each, 99);
 }
 
-/// Name and summary of all strategies: the target's own, those of its parts, the engine's.
+/// What a strategy does that is none of the target's own.
+std::string summary_of(const Target& t, const std::string& strategy) {
+  if (const auto forced = t.parts.find(strategy); forced != t.parts.end())
+    return forced_text(forced->second);
+  if (strategy == "vmap") return "the batching rule of functorch";
+  if (strategy == "per_model") return "one model after the other";
+  return "the engine chooses for each part";  // kChosen
+}
+
+/// Name and summary of all strategies that `sweep --strategy` takes.
 std::vector<std::pair<std::string, std::string>> strategies_of(const Target& t) {
   std::vector<std::pair<std::string, std::string>> all;
-  for (const Strategy& s : t.strategies) all.emplace_back(s.name, s.summary);
-  for (const auto& [name, parts] : t.parts) all.emplace_back(name, forced_text(parts));
-  all.emplace_back("vmap", "the batching rule of functorch");
-  all.emplace_back("per_model", "one model after the other");
+  for (const std::string& name : strategy_names(t)) {
+    const auto own = std::ranges::find(t.strategies, name, &Strategy::name);
+    all.emplace_back(name, own == t.strategies.end() ? summary_of(t, name) : own->summary);
+  }
   return all;
 }
 

@@ -278,6 +278,20 @@ class Cli(unittest.TestCase):
         self.assertEqual(one["name"], "conv2d")
         self.assertGreater(one["tolerance"]["bf16"], one["tolerance"]["f64"])
 
+    def test_a_target_s_strategies_are_those_that_a_sweep_runs(self):
+        report = self.path("strategies.json")
+        run = workbench("sweep", "ci", "--targets", "linear,mlp_block,mlp", "-n", "2", "--budget", "0.001", "--no-store", "--json", report)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        ran = {}
+        with open(report, encoding="utf-8") as file:
+            for case in json.load(file)["cases"]:
+                ran[case["target"]] = [t["strategy"] for t in case["trials"]]
+        listed = {t["name"]: [s["name"] for s in t["strategies"]]
+                  for group in json.loads(workbench("list", "--json").stdout).values() for t in group if t["name"] in ran}
+        self.assertEqual({name: sorted(names) for name, names in listed.items()}, {name: sorted(names) for name, names in ran.items()})
+        self.assertIn("wide", listed["mlp"])
+        self.assertRegex(workbench("list", "mlp_block").stdout, r"\n *wide +the engine chooses for each part\n")
+
     def test_help_version_list_info(self):
         for arguments in (["--help"], ["fuse", "--help"], ["--version"], ["list"], ["info"]):
             run = workbench(*arguments)
