@@ -86,6 +86,11 @@ class Suites(CommandLine):
         samples = case["trials"][0]["samples_ns"]
         row = next(r for r in rows if r["seq_len"] == "48" and r["compiled"] == "True")
         self.assertAlmostEqual(float(row["total_mean_ms"]), sum(samples) / len(samples) * 1e-6, delta=1e-4)
+        peaks = [c["trials"][0]["peak_bytes"] for c in sweep["cases"] if c["shape"] == "B8 T48 D8 causal1"]
+        self.assertEqual(len(peaks), 2)
+        self.assertAlmostEqual(float(row["peak_memory_mb"]), max(peaks) / 1024**2, delta=0.051)
+        with open(f"{folder}/suite.md", encoding="utf-8") as file:
+            self.assertIn("peak_memory_mb in the CSV file is in units of 1024 * 1024 bytes", file.read())
         self.plots(folder, "attention-grid", ["seq_len", "attention, d_model 8", "forward and backward", "speedup over vanilla",
                                               "peak memory of a call", "vanilla", "compiled"])
         if pandas is not None:  # numbers are numbers, without being told

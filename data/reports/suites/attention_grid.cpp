@@ -7,7 +7,8 @@
 namespace wide::attention_grid_suite {
 namespace {
 
-constexpr double kMb = 1024.0 * 1024.0;
+/// The unit of `peak_memory_mb`, as torch.cuda.max_memory_allocated() / 1024**2 gives it.
+constexpr double kMebibyte = 1024.0 * 1024.0;
 
 /// The phase that took most memory, which is what a user needs for both.
 SuiteCell largest_of(const SuiteRow& row, const std::string& form) {
@@ -29,7 +30,7 @@ std::vector<TableCell> attention_cells(const SuiteRow& row, const std::string& f
   cells.push_back(apart ? ms(both.mean_ms - forward.mean_ms) : "");
   cells.push_back(apart ? ms(std::hypot(both.std_ms, forward.std_ms)) : "");
   cells.push_back(both.ok() ? ms(both.mean_ms) : "");
-  cells.push_back(fmt::format("{:.1f}", double(largest_of(row, form).peak_bytes) / kMb));
+  cells.push_back(fmt::format("{:.1f}", double(largest_of(row, form).peak_bytes) / kMebibyte));
   cells.push_back(suite_status(forward.ok() && ran ? both.status : forward.status));
   return cells;
 }
@@ -73,10 +74,10 @@ SuitePart attention_part(const std::vector<SuiteRow>& rows) {
         figure.axis = "seq_len";
         figures.push_back(std::move(figure));
       }
-  return {
-      table,
-      "Speedups are of medians, compiled over vanilla; times are means.\n\n" + speedups.markdown(),
-      std::move(figures)};
+  constexpr const char* kUnits =
+      "Speedups are of medians, compiled over vanilla; times are means. A kB here is 1000 bytes, "
+      "an MB 1000 kB; peak_memory_mb in the CSV file is in units of 1024 * 1024 bytes.\n\n";
+  return {table, kUnits + speedups.markdown(), std::move(figures)};
 }
 
 [[maybe_unused]] const bool registered = add_suite({"attention-grid", attention_part, "causal"});
