@@ -152,6 +152,26 @@ class Reports(Files):
         run = self.workbench("report", self.path("run"), "--by", "my tag", expect=2)
         self.assertIn("[--by] key: got my tag, a label of text, expected one of beta1", run.stderr)
 
+    def test_by_a_column_of_numbers(self):
+        with open(self.path("models.csv"), "w", encoding="utf-8") as file:
+            file.write("name,lr,user\na,0.1,7\nb,0.2,7\nc,0.3,-1.5\n")
+        self.train("--models", self.path("models.csv"), "--epochs", "1", "--validation", "0.3")
+        outputs = [word for form in ("json", "html", "svg", "csv") for word in (f"--{form}", self.path("by." + form))]
+        run = self.workbench("report", self.path("run"), "--by", "user", *outputs, "--against", self.path("run"))
+        self.assertIn("SAME loss over 3 pairs", run.stdout)
+        best = [m["best"]["loss"] for m in self.report()["models"]]
+        expected = {7: numpy.mean(best[:2]), -1.5: best[2]}
+        report = self.json_of("by.json")
+        self.fits_the_schema(report)
+        self.assertEqual({c["hyperparameters"]["user"]: c["n"] for c in report["configs"]}, {7: 2, -1.5: 1})
+        for config in report["configs"]:
+            self.assertEqual(list(config["hyperparameters"]), ["user"])
+            self.assertAlmostEqual(config["mean"], expected[config["hyperparameters"]["user"]])
+        for form in ("html", "svg"):
+            with open(self.path("by." + form), encoding="utf-8") as file:
+                self.assertIn("user=-1.5", file.read())
+        self.assertIn("user=7", self.workbench("report", self.path("run"), "--by", "user").stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
