@@ -53,6 +53,20 @@ std::vector<RowBatch> even_batches(int64_t rows, int64_t most) {
   return batches;
 }
 
+std::vector<bool> keep_outputs(Program* program, const std::vector<size_t>& outputs) {
+  std::vector<ValueId> kept;
+  for (const size_t output : outputs) kept.push_back(program->outputs.at(output));
+  program->outputs = kept;
+  program->remove_dead_nodes();
+  ByValue<int32_t> uses = program->uses();
+  for (const Region& region : program->regions)  // a primitive may claim a call by its arguments
+    for_each_value(region.arguments, [&](ValueId id) { ++uses[id]; });
+  for (const Update& update : program->updates) ++uses[update.target];
+  std::vector<bool> read;
+  for (const ValueId id : program->bound) read.push_back(uses[id] > 0);
+  return read;
+}
+
 TrainNetwork::TrainNetwork(const TrainOptions& options)
     : name_(printable(options.network)),
       target_(registered_name(options.network)),
@@ -303,6 +317,19 @@ Program TrainNetwork::recorded(const Network& form) const {
     bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, spec.dtype_in(dtype_))});
   }
   return record(bindings, form.forward);
+}
+
+std::vector<std::set<std::string>> TrainNetwork::read_inputs() const {
+  const Network form = eval_source_(asked_);
+  const Program all = recorded(form);
+  std::vector<std::set<std::string>> inputs(all.outputs.size());
+  for (size_t output = 0; output < inputs.size(); ++output) {
+    Program program = all;
+    const std::vector<bool> read = keep_outputs(&program, {output});
+    for (const size_t i : form.indices(true))
+      if (read[i]) inputs[output].insert(form.tensors[i].name);
+  }
+  return inputs;
 }
 
 std::vector<TensorSpec> TrainNetwork::tensors() const {

@@ -21,6 +21,10 @@ struct RowBatch {
 /// All rows in as few batches of at most `most` as possible, of nearly equal sizes.
 std::vector<RowBatch> even_batches(int64_t rows, int64_t most);
 
+/// Removes the other outputs of `program` and all that only they need. Returns by bound value
+/// whether anything still reads it.
+std::vector<bool> keep_outputs(Program* program, const std::vector<size_t>& outputs);
+
 /// The network that is trained, from a file or a registered name, in its forms for training and
 /// evaluation.
 class TrainNetwork {
@@ -61,6 +65,9 @@ class TrainNetwork {
                               const std::set<size_t>& outputs = {}) const;
   /// Records one of the forms, with zeros as weights.
   Program recorded(const Network& form) const;
+  /// By output of the evaluation form, the names of forward's arguments that it is computed from.
+  /// Sizes must be known.
+  std::vector<std::set<std::string>> read_inputs() const;
   std::vector<TensorSpec> tensors() const;
   Forms forms() const;
   std::vector<InputForm> input_forms() const;

@@ -97,9 +97,9 @@ class PartReader {
     bool rest = false;
     for (const auto& [input, columns] : trained_->inputs) {
       features.insert(features.end(), columns.begin(), columns.end());
+      if (!wanted_.unread.count(input)) wanted.insert(wanted.end(), columns.begin(), columns.end());
       rest = rest || (trained_->table && takes_the_rest(input, columns));
     }
-    wanted = features;
     if (what == RowsTo::hold)
       for (const Names* more : {&trained_->target, &trained_->weight})
         wanted.insert(wanted.end(), more->begin(), more->end());
@@ -142,6 +142,7 @@ class PartReader {
 
   void read_inputs(RowsTo what) {
     for (const TensorSpec& spec : wanted_.inputs) {
+      if (is_left_out(spec)) continue;
       const Names columns = columns_of(spec, what);
       parts_.columns.inputs[spec.name] = columns;
       DataPart p = part(spec.name, columns, std::nullopt);
@@ -154,6 +155,24 @@ class PartReader {
       check_finite(p, p.values);
       parts_.inputs.push_back(std::move(p));
     }
+    for (size_t i = 0; i < wanted_.inputs.size(); ++i)
+      if (const TensorSpec& spec = wanted_.inputs[i]; is_left_out(spec)) {
+        Sizes sizes = spec.sizes;
+        sizes[0] = parts_.inputs.front().rows();
+        DataPart zeros{spec.name, printable(spec.name),
+                       at::zeros(sizes, spec.dtype_in(wanted_.dtype))};
+        zeros.real = c10::isFloatingType(spec.dtype);
+        parts_.inputs.insert(parts_.inputs.begin() + static_cast<ptrdiff_t>(i), std::move(zeros));
+      }
+  }
+
+  /// Whether the file lacks columns of an input that it need not have.
+  bool is_left_out(const TensorSpec& spec) const {
+    if (!wanted_.unread.count(spec.name)) return false;
+    const auto said = said_.find(spec.name);
+    Names columns = said == said_.end() ? Names{spec.name} : said->second;
+    if (trained_ && !by_position_) columns = trained_->inputs.at(spec.name);
+    return std::ranges::any_of(columns, [&](const auto& c) { return !data_.find(c); });
   }
 
   Names columns_of(const TensorSpec& spec, RowsTo what) const {
@@ -166,8 +185,8 @@ class PartReader {
     if (said != said_.end() || data_.find(spec.name)) return wanted;
     if (what == RowsTo::predict)
       fail(
-          "[{}] input {}: got no column of this name, expected all that forward takes, targets "
-          "of a loss of its own too, as the data of the run have it; try to name one so",
+          "[{}] input {}: got no column of this name, expected what forward takes for the answer, "
+          "as the data of the run have it; try to name one so",
           file_, printable(spec.name));
     const std::string column = data_.table ? "x" : data_.names()[0];
     fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}{}", file_,

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <set>
 
 #include "app/train/options.h"
 #include "data/datasets/split.h"
@@ -51,10 +52,13 @@ struct DataWanted {
   bool knows_sizes = true;         // false: sizes follow from the data
   const Loss* loss = nullptr;
   at::ScalarType dtype = at::kFloat;
+  /// Inputs that rows to predict need not have, as the answer is not computed from them.
+  std::set<std::string> unread = {};
 };
 
 /// What the rows of a file are for. Rows to learn from may have folds and groups, by which they are
-/// split; rows to predict need only inputs. Columns of folds, groups and weights are never inputs.
+/// split; rows to predict need only inputs, and of those that the answer is not computed from zeros
+/// stand for missing columns. Columns of folds, groups and weights are never inputs.
 enum class RowsTo { learn, hold, predict };
 
 /// Reads a file and matches its columns with forward's arguments. `trained`: columns of the

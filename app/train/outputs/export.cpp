@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <set>
+
 #include "data/text.h"
 #include "engine/check/check.h"
 #include "engine/compile.h"
@@ -48,10 +51,36 @@ void add_normalization(const Prepared& run, Network* network, Ensemble* models) 
   network->instantiate = nullptr;
 }
 
+/// The outputs to write: of a network that computes its loss beside an answer, without the loss and
+/// all that needs more inputs than the answer, as targets; empty: all.
+std::vector<size_t> outputs_to_write(const Prepared& run) {
+  const size_t answer = run.loss.answer, loss = run.loss.held_output;
+  std::vector<size_t> outputs;
+  if (run.loss.loss.name != "output" || answer == loss) return outputs;
+  const std::vector<std::set<std::string>> read = run.network.read_inputs();
+  for (size_t i = 0; i < read.size(); ++i)
+    if (i != loss && std::ranges::includes(read.at(answer), read[i])) outputs.push_back(i);
+  return outputs;
+}
+
+/// Leaves out all other outputs, and inputs that only they are computed from.
+void write_only(const std::vector<size_t>& outputs, Program* single, Network* network,
+                Ensemble* models) {
+  const std::vector<bool> read = keep_outputs(single, outputs);
+  for (size_t i = network->tensors.size(); i-- > 0;) {
+    if (read[i] || network->tensors[i].role != Role::input) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    single->bound.erase(single->bound.begin() + at);
+    network->tensors.erase(network->tensors.begin() + at);
+    models->tensors.erase(models->tensors.begin() + at);
+    models->shared.erase(models->shared.begin() + at);
+  }
+}
+
 /// Compiles the evaluation form of all models for one batch size. Throws Error (exit code 4) if its
 /// results differ from those of separate models.
 Portable portable_run(const Prepared& run, const std::map<std::string, Tensor>& weights,
-                      const std::string& path, int64_t batch) {
+                      const std::string& path, const std::vector<size_t>& outputs, int64_t batch) {
   Network network = run.network.eval_form(batch);
   Ensemble models;
   models.n = run.n();
@@ -71,7 +100,8 @@ Portable portable_run(const Prepared& run, const std::map<std::string, Tensor>& 
     models.shared.push_back(shared);
   }
   add_normalization(run, &network, &models);
-  const Program single = record_single(network, models);
+  Program single = record_single(network, models);
+  if (!outputs.empty()) write_only(outputs, &single, &network, &models);
   Portable portable = make_portable(network, single, models, {});
   Tensors inputs;
   for (const size_t i : network.indices(true)) inputs.push_back(models.tensors[i]);
@@ -96,8 +126,9 @@ std::vector<std::string> export_run(const Prepared& run,
                                     const std::vector<std::string>& paths) {
   const at::NoGradGuard no_grad;
   const int64_t batch = run.network.batch();
+  const std::vector<size_t> outputs = outputs_to_write(run);
   const Portable portable = dynamic_portable(batch, run.network.eval_batches(), [&](int64_t size) {
-    return portable_run(run, weights, paths[0], size);
+    return portable_run(run, weights, paths[0], outputs, size);
   });
   std::vector<std::string> notes;
   for (const std::string& path : paths) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "app/sandbox/sandbox.h"
 #include "app/train/inputs/arrays.h"
@@ -39,8 +40,8 @@ class Predictor {
         network_(saved.options),
         text_(parse_loss(saved.options.loss, saved.options.output, network_.output_names(),
                          network_.held_output_names())) {
-    const DataWanted wanted{network_.asked(), network_.knows_sizes(), &text_.loss,
-                            network_.dtype()};
+    const DataWanted wanted{network_.asked(), network_.knows_sizes(), &text_.loss, network_.dtype(),
+                            unread_inputs()};
     TrainOptions columns = saved.options;
     columns.own.clear();
     parts_ = read_parts(columns, options.data, wanted, RowsTo::predict,
@@ -76,6 +77,18 @@ class Predictor {
   }
 
  private:
+  /// Inputs that the answer is not computed from, as targets of a loss that the network computes;
+  /// none if it is computed from none.
+  std::set<std::string> unread_inputs() const {
+    std::set<std::string> unread;
+    if (!network_.knows_sizes() || network_.asked().size() < 2) return unread;
+    const std::vector<std::set<std::string>> read = network_.read_inputs();
+    if (text_.answer >= read.size() || read[text_.answer].empty()) return unread;
+    for (const TensorSpec& spec : network_.asked())
+      if (!read[text_.answer].count(spec.name)) unread.insert(spec.name);
+    return unread;
+  }
+
   void choose_models() {
     const auto n = static_cast<int64_t>(saved_.state.models.size());
     models_.resize(static_cast<size_t>(n));

@@ -1,6 +1,7 @@
 """Forward's whole results in functions of Python, and what tables and choices say of runs with several programs."""
 
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -10,6 +11,7 @@ package.enter()
 
 import unittest  # noqa: E402
 
+import numpy  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from separate_runs import Net, Runs, rows  # noqa: E402
@@ -77,6 +79,24 @@ class Results(Runs):
     def test_one_loss_of_several_programs(self):
         run = self.train(Auxiliary, net={"two": [False, True]}, data=rows(), validation=0.3, loss=of_first, lr=0.1, seeds=2, epochs=2)
         self.assertEqual(run.best(1).indices, [min(range(4), key=lambda i: run.table["loss"][i])])
+
+    def test_answers_of_exports_and_of_the_command_take_no_target(self):
+        """With a loss that is a function, which the network computes beside forward's two results."""
+        (x, y), files = rows(), [self.path("wide.pt2"), self.path("wide.ts")]
+        run = self.train(Auxiliary, net={"two": True}, data=(x, y), validation=0.3, loss=of_first, lr=[0.1, 0.01], seeds=1, epochs=1,
+                         dtype="f64", export=files)
+        with torch.no_grad():
+            exact = [torch.stack(results) for results in zip(*(model(x) for model in run.models))]
+            for wide in (torch.export.load(files[0]).module(), torch.jit.load(files[1])):
+                got = wide(x.expand(2, -1, -1).contiguous())
+                self.assertEqual(len(got), 2)
+                for mine, results in zip(got, exact):
+                    self.assertLess((mine - results).abs().max().item(), 1e-9)
+        numpy.savez(self.path("rows.npz"), x=x.numpy())
+        done = subprocess.run([os.environ["WORKBENCH_BINARY"], "predict", self.path("run"), "--data", self.path("rows.npz"), "--out",
+                               self.path("out.npz"), "--reduce", "none"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLess(abs(numpy.load(self.path("out.npz"))["prediction"] - exact[0].numpy()).max(), 1e-9)
 
     def test_configurations_by_the_chosen_loss(self):
         run = self.train(Net, data=rows(), validation=0.3, loss=["cross_entropy", "cross_entropy:label_smoothing=0.1"], lr=0.1,

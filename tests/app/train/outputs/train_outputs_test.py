@@ -106,9 +106,41 @@ class Answers(WithOwnLoss):
         self.train("-n", "2", "--loss", "output.1", "--output", "0", "--epochs", "1", "--validation", "0.25")
         wanted = sum(self.exact(slice(100, 220), i, "best")[0] for i in range(2)) / 2
         numpy.testing.assert_allclose(self.predicted(), wanted, rtol=1e-4, atol=1e-5)
+        numpy.savez(self.path("data.npz"), input=self.x[100:220])  # the answer is not computed from y
+        numpy.testing.assert_allclose(self.predicted(), wanted, rtol=1e-4, atol=1e-5)
+        numpy.savez(self.path("data.npz"), y=self.y[100:220])
+        self.assertIn("data.npz] columns: got no input, expected all columns of the training data by name: input; try to add it\n",
+                      self.predicted(expect=2))
+
+    def test_that_need_the_target_are_refused_without_it(self):
+        self.train("-n", "2", "--loss", "output.1", "--epochs", "1", "--validation", "0.25")
+        wanted = sum(self.exact(slice(100, 220), i, "best")[1] for i in range(2)) / 2
+        numpy.testing.assert_allclose(self.predicted(), wanted, rtol=1e-4, atol=1e-5)
         numpy.savez(self.path("data.npz"), input=self.x[:20])
         self.assertIn("data.npz] columns: got no y, expected all columns of the training data by name: input, y; try to add it\n",
                       self.predicted(expect=2))
+
+    def test_are_exported_without_the_target(self):
+        files = [self.path("wide.pt2"), self.path("wide.ts")]
+        self.train("-n", "2", "--loss", "output.1", "--output", "0", "--epochs", "1", "--validation", "0.25", "--normalize",
+                   "input=0.5,2", "--export", files[0], "--export", files[1])
+        rows = torch.tensor(self.x[:9])
+        exact = []
+        for model in range(2):
+            net = OwnLoss()
+            net.load_state_dict(load_file(self.path(f"run/best/model-{model:04d}.safetensors")))
+            with torch.no_grad():
+                exact.append(net.double()((rows.double() - 0.5) / 2, torch.zeros(9, dtype=torch.long)))
+        for module in (torch.export.load(files[0]).module(), torch.jit.load(files[1])):
+            with torch.no_grad():
+                got = module(rows.expand(2, 9, 6).contiguous())
+            self.assertEqual(len(got), 2)  # the scores, and the number of the batch that is computed from them alone
+            for mine, which in zip(got, (0, 2)):
+                torch.testing.assert_close(mine.double(), torch.stack([e[which] for e in exact]), rtol=1e-4, atol=1e-4)
+        self.train("-n", "2", "--loss", "output.1", "--epochs", "1", "--overwrite", "--export", files[0])
+        with torch.no_grad():  # all outputs where the answer is the loss
+            got = torch.export.load(files[0]).module()(rows.expand(2, 9, 6).contiguous(), torch.zeros(2, 9, dtype=torch.long))
+        self.assertEqual(len(got), 4)
 
     def test_are_not_numbers_of_a_batch(self):
         self.train("-n", "2", "--loss", "output.3", "--epochs", "1", "--validation", "0.25")
