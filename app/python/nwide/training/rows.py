@@ -1,7 +1,9 @@
 """Turns a user's data into the columns of a file: tensors by name, and the role of each."""
 
 import dataclasses
+import decimal
 import inspect
+import numbers
 import sys
 
 import torch
@@ -9,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ..errors import fail
 from .epochs import read_loader
+from .values import plain
 
 TARGET, WEIGHT, GROUP, FOLD = "target", "sample_weight", "group", "fold"
 SIGNED = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}  # few operators have the others
@@ -96,9 +99,12 @@ def tensor_of(name, value):
         found = value.detach()
     else:
         try:
+            if str(getattr(value, "dtype", "")) == "object" and all(map(_is_number, value.flat)):
+                whole = all(isinstance(plain(v), int) for v in value.flat)
+                value = value.astype("int64" if whole else "float64")
             flags = getattr(value, "flags", None)  # torch wants writable arrays
             found = torch.as_tensor(value.copy() if flags is not None and not flags.writeable else value)
-        except (TypeError, ValueError, RuntimeError):
+        except (AttributeError, OverflowError, TypeError, ValueError, RuntimeError):
             kind = getattr(value, "dtype", type(value).__name__)
             fail("data", name, f"{kind}", "numbers", "a tensor, a NumPy array or a frame")
     if found.is_complex() or found.layout is not torch.strided or found.is_meta:
@@ -111,6 +117,11 @@ def tensor_of(name, value):
         if (found < 0).any():
             fail("data", name, "numbers of 2^63 or more", "those that int64 has", "float64")
     return found
+
+
+def _is_number(value):
+    """Whether a value of a column of objects is a real number, such as a Decimal, and no boolean."""
+    return isinstance(value := plain(value), (numbers.Real, decimal.Decimal)) and not isinstance(value, bool)
 
 
 def side_by_side(columns):
@@ -220,7 +231,7 @@ class Reader:
         """Data given as a dict of columns."""
         columns = {}
         for name, value in data.items():
-            columns[str(name)] = self._coded(str(name), value) if self._has_words(value) else tensor_of(name, value)
+            columns[str(name)] = self._read(str(name), value)
         chosen = self._said_columns()
         if self.known is None:
             for name in self.names:
@@ -260,7 +271,7 @@ class Reader:
                          f"{len(self.needed)}: {', '.join(self.needed)}", "data=(x, mask, y)")
         if target is not None:
             name = (self.known.target or [TARGET])[0] if self.known else "y" if "y" not in columns else TARGET
-            columns[name] = self._coded(name, target) if self._has_words(target) else tensor_of(name, target)
+            columns[name] = self._read(name, target)
             self.meaning.target = [name]
         return columns
 
@@ -330,17 +341,29 @@ class Reader:
             row = int(gaps.to_numpy().argmax())
             fail("data", f"column {name}", f"{int(gaps.sum())} gaps, the first in row {row}", "a value in each row",
                  "frame.dropna() or fillna")
-        if self._has_words(series) or name in self.meaning.codes:
-            return self._coded(name, series)
-        return tensor_of(name, series)
+        return self._coded(name, series) if name in self.meaning.codes else self._read(name, series)
 
-    @staticmethod
-    def _has_words(value):
-        """Whether these are categories: of pandas, text or booleans as objects."""
+    def _read(self, name, value):
+        """A column's numbers, or the codes of its categories."""
+        return self._coded(name, value) if self._has_words(name, value) else tensor_of(name, value)
+
+    def _has_words(self, name, value):
+        """Whether these are categories: of pandas, text or booleans as objects; groups and folds may be any objects."""
         if isinstance(value, (list, tuple)):
             return bool(value) and isinstance(value[0], str)
         kind = str(getattr(value, "dtype", ""))
-        return kind == "category" or kind.startswith(("object", "str", "<U", ">U"))
+        if kind != "object" or getattr(value, "ndim", 1) > 1:
+            return kind == "category" or kind.startswith(("str", "<U", ">U"))
+        if name in {GROUP, FOLD, *(v for k in (GROUP, FOLD) if isinstance(v := self.options.get(k), str))}:
+            return True
+        values = [plain(v) for v in value.tolist()]
+        kinds = ["number" if _is_number(v) else "word" if isinstance(v, (str, bool)) else "" for v in values]
+        if len(set(kinds)) > 1 or "" in kinds:
+            row = next(row for row, kind in enumerate(kinds) if not kind or kind != kinds[0])
+            first = f", {type(values[0]).__name__} in row 0" if row else ""
+            fail("data", f"column {name}", f"{type(values[row]).__name__} in row {row}{first}", "numbers alone, or words alone",
+                 "astype(float), or astype(str)")
+        return "word" in kinds
 
     def _coded(self, name, values):
         known = self.meaning.codes.get(name)
@@ -370,7 +393,7 @@ class Reader:
                 if value not in table.columns:
                     fail("train", option, value, f"one of the columns {', '.join(table.columns)}", f"{option}=tensor")
                 continue
-            table.columns[option] = self._coded(option, value) if self._has_words(value) else tensor_of(option, value)
+            table.columns[option] = self._read(option, value)
             self.options = {**self.options, option: option}
 
     def beside(self):

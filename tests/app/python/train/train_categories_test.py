@@ -1,0 +1,85 @@
+"""What `nw.train` takes as numbers and what as categories, against numbers and codes written by hand."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import datetime  # noqa: E402
+import decimal  # noqa: E402
+import unittest  # noqa: E402
+
+import numpy  # noqa: E402
+import pandas  # noqa: E402
+import torch  # noqa: E402
+from separate_runs import Runs, rows  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+STILL = {"lr": 0.0, "weight_decay": 0.0, "seeds": 1, "epochs": 1, "overwrite": True, "dtype": "f64", "check": 0}  # what starts stays
+
+
+class Sums(nn.Module):
+    """The sum of the numbers that it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(2, 1, bias=False)
+        nn.init.ones_(self.a.weight)
+
+    def forward(self, x):
+        return self.a(x)[:, 0]
+
+
+class Categories(Runs):
+    def test_numbers_as_objects(self):
+        """Numbers in columns of objects, as of a database, are numbers, also as target and weights."""
+        random = numpy.random.default_rng(0)
+        prices = [10.0, 2500.0, 40.5, 7.25, 300.0, 55.0, 1000.0, 20.0] * 5
+        kinds = {"float": prices, "Decimal": [decimal.Decimal(str(p)) for p in prices], "mixed": [p if p % 1 else int(p) for p in prices]}
+        for name, values in kinds.items():
+            frame = pandas.DataFrame({"none": numpy.zeros(40), "price": pandas.Series(values, dtype=object), "y": random.normal(size=40)})
+            run = self.train(Sums, data=frame, target="y", validation=frame, loss="mse", **STILL)
+            self.assertEqual(run.best(1).predict(frame).tolist(), prices, name)
+            array = frame[["none", "price"]].to_numpy()
+            run = self.train(Sums, data=(array, frame["y"]), validation=(array, frame["y"]), loss="mse", **STILL)
+            self.assertEqual(run.best(1).predict(array).tolist(), prices, name)
+            frame = pandas.DataFrame({"a": numpy.zeros(40), "b": numpy.ones(40), "y": frame["price"], "w": frame["price"]})
+            run = self.train(Sums, data=frame, target="y", validation=frame, sample_weight="w", loss="mse", **STILL)
+            true = numpy.average((1 - numpy.array(prices)) ** 2, weights=prices)
+            self.assertAlmostEqual(run.table["loss"][0] / true, 1, delta=1e-12)
+
+    def test_classes_as_objects(self):
+        (x, y), net = rows(), nn.Linear(5, 3)
+        true = F.cross_entropy(F.linear(x, net.weight.double(), net.bias.double()), y).item()
+        for target in (pandas.Series(y.tolist(), dtype=object), numpy.array(["a", "b", "c"], dtype=object)[y]):
+            run = self.train(net, data=(x, target), validation=(x, target), **STILL)
+            self.assertEqual(run.report["data"]["classes"], 3)
+            self.assertAlmostEqual(run.table["loss"][0], true, delta=1e-9)
+
+    def test_mixtures(self):
+        y = [0.5, 1.5, 2.5]
+        for values, words in (([1.5, "low", 2.5], "str in row 1, float in row 0"), (["low", True, 2], "int in row 2, str in row 0"),
+                              ([1.5, 2.5, True], "bool in row 2, float in row 0"),
+                              ([datetime.date(2020, 1, 1)] * 3, "date in row 0")):
+            frame = pandas.DataFrame({"none": 0.0, "a": pandas.Series(values, dtype=object), "y": y})
+            self.refused(f"[data] column a: got {words}, expected numbers alone, or words alone; try astype(float), or astype(str)",
+                         lambda data=frame: self.train(Sums, data=data, target="y", loss="mse", **STILL))
+        gaps = pandas.DataFrame({"none": 0.0, "a": pandas.Series([1.5, None, 2.5], dtype=object), "y": y})
+        self.refused("[data] column a: got 1 gaps, the first in row 1, expected a value in each row; try frame.dropna() or fillna",
+                     lambda: self.train(Sums, data=gaps, target="y", loss="mse", **STILL))
+
+    def test_groups_of_any_objects(self):
+        x, y = rows()
+        owner = pandas.Series([datetime.date(2020, 1, 1 + i // 4) for i in range(53)], dtype=object)
+        run = self.train(nn.Linear(5, 3), data=(x, y), group=owner, folds=3, drop_last=True, **STILL)
+        folds = numpy.load(os.path.join(run.parts[0].folder, "oof.npz"))["fold"]
+        for day in set(owner):
+            self.assertEqual(len(set(folds[owner == day])), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
