@@ -202,7 +202,7 @@ class Reader:
 
     def _own(self, pairs):
         """[(X0, y0), ...]: rows of each model's own, one after the other."""
-        tables = [self._columns(pair) for pair in pairs]
+        tables = [self._columns(pair) for pair in pairs] if self.known else self._own_columns(pairs)
         begin, learned = 0, []
         for i, table in enumerate(tables):
             self._check(Table(table), f" of model {i}")
@@ -217,6 +217,21 @@ class Reader:
         self._beside(made)
         self._check(made)
         return made
+
+    def _own_columns(self, pairs):
+        """The columns of each pair, with codes for the categories of all pairs together."""
+        tables, each = [], []
+        for pair in pairs:
+            self.meaning.codes = {}
+            tables.append(self._columns(pair))
+            each.append(self.meaning.codes)
+        for i, codes in enumerate(each):
+            if odd := sorted(codes.keys() ^ each[0].keys()):
+                has, lacks = (0, i) if odd[0] in each[0] else (i, 0)
+                fail("data", f"column {odd[0]}", f"words of model {has} and none of model {lacks}", "numbers of all models, or words of all",
+                     "astype(str)")
+        self.meaning.codes = {name: _joined_categories([codes[name] for codes in each]) for name in each[0]}
+        return [self._columns(pair) for pair in pairs] if each[0] else tables
 
     def _columns(self, data):
         if is_frame(data):
@@ -372,7 +387,7 @@ class Reader:
             if str(getattr(values, "dtype", "")) == "category":
                 known = list(values.cat.categories.tolist() if hasattr(values, "cat") else values.categories.tolist())
             else:
-                known = sorted(set(listed), key=lambda v: (str(type(v)), v))
+                known = sorted(set(listed), key=_by_name)
             self.meaning.codes[name] = known
         place = {value: code for code, value in enumerate(known)}
         for row, value in enumerate(listed):
@@ -433,6 +448,16 @@ class Reader:
         """Converts real numbers, and images of bytes, to the dtype in which the network sees them. `name`: forward's argument."""
         real = (value.is_floating_point() and name not in self.meaning.own) or value.dtype == torch.uint8
         return value.to(getattr(torch, self.meaning.dtype)) if real else value
+
+
+def _by_name(category):
+    return str(type(category)), category
+
+
+def _joined_categories(lists):
+    """The categories of all lists: by name, or one after the other where pandas gives them an order of its own."""
+    joined = list(dict.fromkeys(category for categories in lists for category in categories))
+    return sorted(joined, key=_by_name) if all(categories == sorted(categories, key=_by_name) for categories in lists) else joined
 
 
 def _listed(names):

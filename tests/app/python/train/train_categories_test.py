@@ -80,6 +80,25 @@ class Categories(Runs):
         for day in set(owner):
             self.assertEqual(len(set(folds[owner == day])), 1)
 
+    def test_words_of_each_models_rows(self):
+        """Categories are those of all models' rows, whoever has them."""
+        x, _ = rows(20)
+        words = numpy.array(["b", "d"] * 10)
+        words[[12, 15]] = "a", "c"
+        codes = torch.tensor(["abcd".index(word) for word in words])
+        torch.manual_seed(0)
+        net = nn.Linear(5, 4)
+        ordered = pandas.Categorical(words, categories=list("dcba"))
+        for target, codes in ((words, codes), (ordered, 3 - codes)):
+            data = [(x[:10], target[:10]), (x[10:], target[10:])]
+            run = self.train(net, data=data, validation=data, **{**STILL, "seeds": 2})
+            for i, loss in enumerate(run.table["loss"]):
+                part = slice(10 * i, 10 * i + 10)
+                true = F.cross_entropy(F.linear(x[part], net.weight.double(), net.bias.double()), codes[part]).item()
+                self.assertAlmostEqual(loss, true, delta=1e-9)
+        self.refused("[data] column y: got words of model 1 and none of model 0, expected numbers of all models, or words of all; try astype(str)",
+                     lambda: self.train(net, data=[(x[:10], codes[:10]), (x[10:], words[10:])], **{**STILL, "seeds": 2}))
+
 
 if __name__ == "__main__":
     unittest.main()
