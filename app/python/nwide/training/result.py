@@ -18,7 +18,7 @@ from .functions import Flat, in_dtype, results_of
 from .network import Source, takes_batch
 from .planned import planned_beside
 from .rows import Meaning, Reader, Table, side_by_side
-from .scores import MeanLoss, column_of, greedy, log_probabilities, scores_of, weighted_mean
+from .scores import MeanLoss, column_of, greedy, log_probabilities, merged_report, scores_of, weighted_mean
 from .steering import Steering
 
 
@@ -296,7 +296,7 @@ class Run:
     def by(self, *keys: str):
         """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
         bootstrap interval of every metric, best first, as `workbench report --by` has them."""
-        merged, words = self._merged()
+        merged, words = merged_report(self._places)
         keys = [key.removeprefix("chosen.") for key in keys] or [*self._varied(), *self.parts[0].chosen]
         hyperparameters = merged["models"][0]["hyperparameters"]
         for key in keys:
@@ -316,25 +316,6 @@ class Run:
         models = [part.report["models"][i] for part, i in self._places]
         names = dict.fromkeys(name for model in models for name in model["hyperparameters"])
         return [name for name in names if len({model["hyperparameters"].get(name) for model in models}) > 1]
-
-    def _merged(self):
-        """One report of all models, in which what changes the program is a hyperparameter: numbers, for words their place."""
-        merged = copy.deepcopy(self.parts[0].report)
-        merged["models"], words = [], {}
-        names = dict.fromkeys(name for part, i in self._places for name in part.report["models"][i]["hyperparameters"])
-        for part, number in self._places:
-            model = copy.deepcopy(part.report["models"][number])
-            model["hyperparameters"] = {name: model["hyperparameters"].get(name, 0.0) for name in names}
-            for name, value in part.chosen.items():
-                if isinstance(value, bool) or not isinstance(value, (int, float)):
-                    places = words.setdefault(name, [])
-                    if value not in places:
-                        places.append(value)
-                    value = places.index(value)
-                model["hyperparameters"][name] = value
-            merged["models"].append(model)
-        merged["n"] = len(merged["models"])
-        return merged, words
 
     @property
     def curves(self):

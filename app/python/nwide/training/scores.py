@@ -1,5 +1,6 @@
 """Chooses ensembles by the loss of their mean prediction; tables of configurations."""
 
+import copy
 import math
 
 import torch
@@ -101,6 +102,27 @@ def greedy(loss, answers, k, logs=False):
 def column_of(key, metrics):
     """The column for what was chosen, such as a loss, where metrics have columns by their names."""
     return f"chosen.{key}" if key in metrics else key
+
+
+def merged_report(places):
+    """One report of all models, given as parts and numbers there, in which what changes the program is a hyperparameter. The values
+    of one that is no number for all models are their places in a list; returns also these lists, by name."""
+    merged, words = copy.deepcopy(places[0][0].report), {}
+    merged["models"] = [copy.deepcopy(part.report["models"][number]) for part, number in places]
+    merged["n"] = len(places)
+    given = [{**part.report["models"][number]["hyperparameters"], **part.chosen} for part, number in places]
+    for model in merged["models"]:
+        model["hyperparameters"] = {}
+    for name in dict.fromkeys(name for values in given for name in values):
+        values = [math.nan if (value := of.get(name)) is None else value for of in given]
+        numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
+        if not all(numbers) or any(value != value for value in values):
+            known = list(dict.fromkeys(zip(numbers, values)))
+            words[name] = [value for _, value in known]
+            values = [known.index(key) for key in zip(numbers, values)]
+        for model, value in zip(merged["models"], values):
+            model["hyperparameters"][name] = value
+    return merged, words
 
 
 def scores_of(configs, keys, words):

@@ -53,6 +53,15 @@ class Auxiliary(nn.Module):
         return (out, out.sum(1)) if self.two else out
 
 
+class Depth(nn.Module):
+    def __init__(self, hidden=None):
+        super().__init__()
+        self.first = nn.Linear(5, 3) if hidden is None else nn.Sequential(nn.Linear(5, int(hidden)), nn.Linear(int(hidden), 3))
+
+    def forward(self, x):
+        return self.first(x)
+
+
 def of_first(output, target):
     return F.cross_entropy(output[0] if isinstance(output, tuple) else output, target)
 
@@ -103,6 +112,27 @@ class Results(Runs):
                          seeds=2, epochs=1)
         self.assertEqual(len(run.by("chosen.loss")), 2)
         self.assertEqual(list(run.by("chosen.loss")["n"]), [2, 2])
+
+    def test_configurations_by_numbers_and_words(self):
+        """Values of a key that are not all numbers make as many groups as there are values."""
+        chosen = {"warmup": [0, "20%"], "optimizer": ["adamw", "sgd"]}
+        run = self.train(Net, data=rows(), validation=0.3, lr=[0.1, 0.01], seeds=2, epochs=1, **chosen)
+        self.table_by(run, "warmup")
+        self.table_by(run, "optimizer", "beta1")
+        self.assertEqual({row.optimizer: row.beta1 for row in run.by("optimizer", "beta1").itertuples() if row.beta1 == row.beta1},
+                         {"adamw": 0.9})
+        run = self.train(Depth, net={"hidden": [None, 4, True]}, data=rows(), validation=0.3, lr=0.1, seeds=2, epochs=1, save="net")
+        self.table_by(run, "net.hidden")
+
+    def table_by(self, run, *keys):
+        """`run.by` against pandas, which groups the rows of `run.table`."""
+        found = run.by(*keys)
+        own = run.table.groupby(list(keys), dropna=False, sort=False)["loss"].agg(["count", "mean", "std"]).sort_values("mean").reset_index()
+        self.assertEqual(found[list(keys)].astype(str).values.tolist(), own[list(keys)].astype(str).values.tolist())
+        self.assertEqual(list(found["n"]), list(own["count"]))
+        for name, of in (("loss", "mean"), ("loss.sd", "std")):
+            for value, true in zip(found[name], own[of]):
+                self.assertAlmostEqual(value, true, delta=1e-12)
 
 
 if __name__ == "__main__":
