@@ -295,13 +295,18 @@ class Run:
 
     def by(self, *keys: str):
         """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
-        bootstrap interval of every metric, best first, as `workbench report --by` has them."""
+        bootstrap interval of every metric, best first, as `workbench report --by` has them. Of models that learn by different
+        losses, the loss is left out unless it is among the keys."""
         merged, words = merged_report(self._places)
         keys = [key.removeprefix("chosen.") for key in keys] or [*self._varied(), *self.parts[0].chosen]
         hyperparameters = merged["models"][0]["hyperparameters"]
         for key in keys:
             if key not in hyperparameters:
                 fail("by", "key", key, f"one of {', '.join(hyperparameters)}", "run.by('lr')")
+        losses, monitor = self._losses() if "loss" not in keys else [], self.parts[0].report["monitor"]["name"]
+        if len(losses) > 1 and monitor == "loss":
+            fail("by", "monitor", f"loss, of {', '.join(losses)}", "values that can be compared, or groups of one loss",
+                 f"run.by({', '.join(map(repr, [*keys, 'loss']))})")
         with tempfile.TemporaryDirectory(prefix="nwide-") as folder:
             path, out = os.path.join(folder, "report.json"), os.path.join(folder, "by.json")
             with open(path, "w", encoding="utf-8") as file:
@@ -309,7 +314,13 @@ class Run:
             program.run(["report", path, f"--json={out}", *([f"--by={','.join(keys)}"] if keys else [])])
             with open(out, encoding="utf-8") as file:
                 configs = json.load(file)["configs"]
+        for config in configs if len(losses) > 1 else ():
+            config["metrics"].pop("loss", None)
         return _frame(scores_of(configs, keys, words))
+
+    def _losses(self):
+        """The losses that the models learn by, in words."""
+        return list(dict.fromkeys(part.said_loss for part in self.parts))
 
     def _varied(self):
         """Hyperparameters that differ between models, or were given as lists."""
@@ -334,7 +345,7 @@ class Run:
     def best(self, k: int = 1) -> Selection:
         """The k models with the best value of the monitored metric, best first."""
         found = []
-        losses = list(dict.fromkeys(part.said_loss for part in self.parts))
+        losses = self._losses()
         if len(losses) > 1 and self.parts[0].report["monitor"]["name"] == "loss":
             name = "r2" if self.parts[0].report["data"]["classes"] is None else "accuracy"
             functions = any("loss" in part.kept for part in self.parts)  # beside which the command has no metrics
@@ -361,7 +372,7 @@ class Run:
         may be chosen several times and counts so."""
         if type(k) is not int or k < 1:
             fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
-        losses = list(dict.fromkeys(part.said_loss for part in self.parts))
+        losses = self._losses()
         if len(losses) > 1:
             fail("ensemble", "loss", f"{', '.join(losses)} in {len(self.parts)} runs", "one loss that all models learn by",
                  "run.best(8)")

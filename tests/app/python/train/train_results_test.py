@@ -124,6 +124,21 @@ class Results(Runs):
         run = self.train(Depth, net={"hidden": [None, 4, True]}, data=rows(), validation=0.3, lr=0.1, seeds=2, epochs=1, save="net")
         self.table_by(run, "net.hidden")
 
+    def test_means_of_one_loss(self):
+        run = self.train(Net, data=rows(), validation=0.3, loss=["cross_entropy", "nll"], lr=[0.1, 0.01], seeds=2, epochs=1)
+        self.refused("[by] monitor: got loss, of cross_entropy, nll, expected values that can be compared, or groups of one loss; try "
+                     "run.by('lr', 'loss')", lambda: run.by("lr"))
+        own = run.table.groupby(["lr", "chosen.loss"])["loss"].mean()
+        self.assertEqual(len(run.by("lr", "loss")), 4)
+        for row in run.by("lr", "loss").to_dict("records"):
+            self.assertAlmostEqual(row["loss"], own[row["lr"], row["chosen.loss"]], delta=1e-12)
+        run = self.train(Net, data=rows(), validation=0.3, loss=["cross_entropy", "nll"], lr=[0.1, 0.01], seeds=2, epochs=1,
+                         metrics=["accuracy"], monitor="accuracy", save="accuracy")
+        own = run.table.groupby("lr")["accuracy"].mean()
+        self.assertNotIn("loss", run.by("lr"))
+        for row in run.by("lr").to_dict("records"):
+            self.assertAlmostEqual(row["accuracy"], own[row["lr"]], delta=1e-12)
+
     def table_by(self, run, *keys):
         """`run.by` against pandas, which groups the rows of `run.table`."""
         found = run.by(*keys)
