@@ -4,11 +4,13 @@ import collections.abc
 import contextlib
 import copy
 import json
+import math
 import os
 import tempfile
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from ..errors import fail
 from ..store import default_path
@@ -41,12 +43,21 @@ class Part:
         return str(self.chosen.get("loss", self.kept.get("loss", self.report["loss"])))
 
     def measure(self):
-        """Computes the metrics given as functions of (output, target) for each model on the validation rows."""
+        """Computes the metrics given as functions of (output, target) for each model on the validation rows: NaN for a model
+        without weights or with outputs that are no numbers."""
         rows, targets = validation_rows(self)
-        outputs = self.results(rows)
-        values = {name: [float(function(output, targets)) for output in outputs] for name, function in self.functions.items()}
+        values = {name: [math.nan] * self.report["n"] for name in self.functions}
+        for number, output in enumerate(self.results(rows)):
+            for name, function in self.functions.items() if self._has_numbers(number, output) else ():
+                values[name][number] = float(function(output, targets))
         self.kept["metrics"] = {"step": self.report["run"]["step"], "values": values}
         keep(self.folder, self.kept)
+
+    def _has_numbers(self, number, output):
+        """Whether a model has an evaluation or did not diverge, and its results are numbers; -inf is a logarithm of 0."""
+        model = self.report["models"][number]
+        real = [t for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        return (model["best"] is not None or model["status"] != "diverged") and all(bool((t < math.inf).all()) for t in real)
 
     def loss_of_means(self, rows, targets, weights):
         """The loss that is a function of Python as one of a mean answer. `rows`: columns; `weights` of rows, or None."""

@@ -9,6 +9,7 @@ import package  # noqa: E402
 
 package.enter()
 
+import math  # noqa: E402
 import unittest  # noqa: E402
 
 import numpy  # noqa: E402
@@ -16,6 +17,8 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from separate_runs import Net, Runs, rows  # noqa: E402
 from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
 
 
 class OfTheBatch(nn.Module):
@@ -51,6 +54,11 @@ class Auxiliary(nn.Module):
     def forward(self, x):
         out = self.first(x)
         return (out, out.sum(1)) if self.two else out
+
+
+class Rowwise(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
 
 
 class Depth(nn.Module):
@@ -138,6 +146,23 @@ class Results(Runs):
         self.assertNotIn("loss", run.by("lr"))
         for row in run.by("lr").to_dict("records"):
             self.assertAlmostEqual(row["accuracy"], own[row["lr"]], delta=1e-12)
+
+    def test_functions_of_models_that_diverged(self):
+        """A function that gives a number for NaN too is not asked about models without one."""
+        (x, y), seen = rows(), []
+
+        def right(output, target):
+            seen.append(output)
+            return (output.argmax(1) == target).double().mean()
+
+        run = self.train(Rowwise, data=(x, y), validation=(x, y), lr=[0.1, 1e30], optimizer="sgd", seeds=1, epochs=2, metrics={"right": right})
+        self.assertEqual(list(run.table["status"]), ["trained", "diverged"])
+        with torch.no_grad():
+            self.assertAlmostEqual(run.table["right"][0], right(run.models[0](x.float()), y).item(), delta=1e-6)
+        self.assertTrue(math.isnan(run.table["right"][1]))
+        self.assertTrue(all(output.isfinite().all() for output in seen))
+        again = nw.open_run(self.path("run"))
+        self.assertTrue(math.isnan(again.table["right"][1]))
 
     def table_by(self, run, *keys):
         """`run.by` against pandas, which groups the rows of `run.table`."""
