@@ -306,7 +306,7 @@ class Run:
 
     def by(self, *keys: str):
         """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
-        bootstrap interval of every metric, best first, as `workbench report --by` has them. Of models that learn by different
+        bootstrap interval of every metric, those of Python too, best first, as `workbench report --by` has them. Of models that learn by different
         losses, the loss is left out unless it is among the keys."""
         merged, words = merged_report(self._places)
         keys = [key.removeprefix("chosen.") for key in keys] or [*self._varied(), *self.parts[0].chosen]

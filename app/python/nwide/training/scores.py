@@ -109,6 +109,10 @@ def merged_report(places):
     of one that is no number for all models are their places in a list; returns also these lists, by name."""
     merged, words = copy.deepcopy(places[0][0].report), {}
     merged["models"] = [copy.deepcopy(part.report["models"][number]) for part, number in places]
+    for model, (part, number) in zip(merged["models"], places):
+        for name, values in part.measured().items() if model["best"] else ():
+            finite = values[number] is not None and math.isfinite(values[number])
+            model["best"][name] = values[number] if finite else None
     merged["n"] = len(places)
     given = [{**part.report["models"][number]["hyperparameters"], **part.chosen} for part, number in places]
     for model in merged["models"]:

@@ -164,6 +164,19 @@ class Results(Runs):
         again = nw.open_run(self.path("run"))
         self.assertTrue(math.isnan(again.table["right"][1]))
 
+    def test_functions_of_configurations(self):
+        (x, y), net = rows(), {"lr": [0.1, 0.01], "seeds": 3, "epochs": 1}
+        run = self.train(Net, data=(x, y), validation=(x, y), metrics={"top": lambda output, _: output.max()}, **net)
+        own = run.table.groupby("lr")["top"].agg(["mean", "std"])
+        for row in run.by("lr").to_dict("records"):
+            self.assertAlmostEqual(row["top"], own["mean"][row["lr"]], delta=1e-12)
+            self.assertAlmostEqual(row["top.sd"], own["std"][row["lr"]], delta=1e-12)
+        run = self.train(Rowwise, data=(x, y), validation=(x, y), metrics={"top": lambda output, _: output.max()}, optimizer="sgd",
+                         **{**net, "lr": [0.1, 1e30]}, save="diverged")
+        by = run.by("lr").set_index("lr")["top"]
+        self.assertAlmostEqual(by[0.1], run.table["top"][:3].mean(), delta=1e-12)
+        self.assertTrue(math.isnan(by[1e30]))
+
     def table_by(self, run, *keys):
         """`run.by` against pandas, which groups the rows of `run.table`."""
         found = run.by(*keys)
