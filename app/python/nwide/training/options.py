@@ -32,6 +32,7 @@ ROWS = {"validation": "--validation", "test": "--test", "target": "--target", "c
         "sample_weight": "--sample-weight", "group": "--group", "fold": "--fold", "rows": ""}
 OWN = {"save": "--save", "net": "", "quiet": "", "callbacks": "", "weights": "", "init_missing": ""}
 ALL = {**KEYS, **EACH, **VALUES, **LISTS, **FLAGS, **PAIRS, **ROWS, **OWN}
+COLUMNS = ("model", "seed.init", "seed.order", "seed.dropout", "fold", "status", "step", "best_step", "loss", "train_loss", "n")  # of tables
 OTHER_NAMES = {"metric": "metrics", "learning_rate": "lr", "wd": "weight_decay", "batch_size": "batch", "groups": "group",
                "weight": "sample_weight", "grid": "lr", "columns": "column"}
 NOT_HERE = {  # what was expected, and what to try
@@ -182,6 +183,29 @@ def _whole(name, value):
     if type(value) is not int or value < 1:
         fail("train", name, repr(value), "a whole number of at least 1", f"{name}=8")
     return value
+
+
+def own_metrics(given):
+    """The names in metrics=, for the command, and the functions by name."""
+    words, functions = [], {}
+    for one in given if isinstance(given, (list, tuple)) else [given]:
+        if callable(one):
+            name = getattr(one, "__name__", "<lambda>")
+            if name == "<lambda>" or name in functions:
+                fail("train", "metrics", f"{'a function without a name' if name == '<lambda>' else f'two functions {name}'} in a list",
+                     "functions with names of their own", "metrics=['accuracy', {'mcc': f}]")
+            one = {name: one}
+        if not isinstance(one, dict):
+            words.append(one)
+            continue
+        for name, function in one.items():
+            if not callable(function):
+                fail("train", f"metrics {name}", type(function).__name__, "a function of (output, target)", f"metrics={{'{name}': f}}")
+            functions[name] = function
+    for name in functions:
+        if name in (*COLUMNS, *KEYS, *words) or str(name).startswith(("test.", "chosen.")):
+            fail("train", f"metrics {name}", "the name of a column of run.table", "another one", f"metrics={{'my_{name}': f}}")
+    return words, functions
 
 
 def command_line(options):

@@ -17,7 +17,7 @@ from .epochs import Epochs, changed
 from .folder import read_kept
 from .network import (Source, Starts, asks_for_its_form, export, has_its_own_buffers, on_cpu, switches_by_itself, takes_as_well, takes_batch,
                       with_loss)
-from .options import check_names, command_line, names_of, plan, runs_of, says_how_many
+from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
 from .rows import FOLD, Reader, share_or_rows
@@ -246,22 +246,18 @@ class Training:
         return os.path.join(self.files, name)
 
     def _own_metrics(self):
-        """metrics={"mcc": f}: metrics that Python computes from predictions after the run."""
-        metrics = self.options.get("metrics")
-        if not isinstance(metrics, dict):
+        """metrics={"mcc": f}, or functions among the names of metrics: those that Python computes from predictions after the run."""
+        words, metrics = own_metrics(self.options.get("metrics"))
+        if not metrics:
             return {}
-        for name, function in metrics.items():
-            if not callable(function):
-                fail("train", f"metrics {name}", type(function).__name__, "a function of (output, target)",
-                     f"metrics={{'{name}': f}}")
         if self.options.get("monitor") in metrics:
             fail("train", "monitor", f"{self.options['monitor']}, a function of Python",
                  "one of the command's metrics, as those of "
                  "Python are computed after the run", "monitor='loss'")
         if self.options.get("validation") is None or not self.place:
             fail("train", "metrics", "functions in a run without validation rows or without a folder",
-                 "rows to compute them of", "validation=0.2")
-        del self.options["metrics"]
+                 "rows to compute them of", "validation=0.2" if self.place else "a run without save=False")
+        self.options["metrics"] = words or None
         return metrics
 
     def _rows(self, first):

@@ -192,6 +192,14 @@ class Arguments(Runs):
                 "them of; try validation=0.2", seeds=2, metrics={"mcc": mcc})
         self.no("[train] metrics mcc: got str, expected a function of (output, target); try metrics={'mcc': f}", seeds=2,
                 metrics={"mcc": "f"}, validation=0.2)
+        self.no("[train] metrics: got functions in a run without validation rows or without a folder, expected rows to compute "
+                "them of; try a run without save=False", seeds=2, metrics={"mcc": mcc}, no_save=True, validation=0.2)
+        for name in ("loss", "train_loss", "lr", "seed", "model", "step", "status", "best_step", "fold", "test.loss"):
+            self.no(f"[train] metrics {name}: got the name of a column of run.table, expected another one; try metrics={{'my_{name}': f}}",
+                    seeds=2, metrics={name: mcc}, validation=0.2)
+        for functions, what in (([mcc, lambda output, target: 0.0], "a function without a name"), ([mcc, mcc], "two functions mcc")):
+            self.no(f"[train] metrics: got {what} in a list, expected functions with names of their own; try metrics=['accuracy', {{'mcc': f}}]",
+                    seeds=2, metrics=functions, validation=0.2)
         x, y = rows()
         self.no("[train] metrics: got functions and no target, expected the column that they compare with; try data=(X, y), or target='y'",
                 data={"x": x, "y": y}, seeds=2, metrics={"mcc": mcc}, validation=0.2,

@@ -177,6 +177,25 @@ class Results(Runs):
         self.assertAlmostEqual(by[0.1], run.table["top"][:3].mean(), delta=1e-12)
         self.assertTrue(math.isnan(by[1e30]))
 
+    def test_functions_beside_names(self):
+        x, y = rows()
+
+        def right(output, target):
+            return (output.argmax(1) == target).double().mean()
+
+        def top(output, target):
+            return output.max()
+
+        run = self.train(Rowwise, data=(x, y), validation=(x, y), metrics=["accuracy", right, {"most": top}], monitor="accuracy", lr=0.1, seeds=2, epochs=2)
+        for model, row in zip(run.models, run.table.itertuples()):
+            with torch.no_grad():
+                self.assertAlmostEqual(row.most, model(x.float()).max().item(), delta=1e-5)
+            self.assertAlmostEqual(row.right, row.accuracy, delta=1e-9)
+        self.assertEqual(run.best(1).indices, [int(run.table["right"].argmax())])
+        run = self.train(Rowwise, data=(x, y), validation=(x, y), metrics=top, lr=0.1, seeds=2, epochs=2, save="one")
+        with torch.no_grad():
+            self.assertAlmostEqual(run.table["top"][1], run.models[1](x.float()).max().item(), delta=1e-5)
+
     def table_by(self, run, *keys):
         """`run.by` against pandas, which groups the rows of `run.table`."""
         found = run.by(*keys)
