@@ -43,13 +43,15 @@ class Part:
         return str(self.chosen.get("loss", self.kept.get("loss", self.report["loss"])))
 
     def measure(self):
-        """Computes the metrics given as functions of (output, target) for each model on the validation rows: NaN for a model
-        without weights or with outputs that are no numbers."""
-        rows, targets = validation_rows(self)
-        values = {name: [math.nan] * self.report["n"] for name in self.functions}
-        for number, output in enumerate(self.results(rows)):
-            for name, function in self.functions.items() if self._has_numbers(number, output) else ():
-                values[name][number] = float(function(output, targets))
+        """Computes the metrics given as functions of (output, target) for each model on the validation rows, those of its fold where
+        there are folds: NaN for a model without weights or with outputs that are no numbers."""
+        values, folds = {name: [math.nan] * self.report["n"] for name in self.functions}, self.report["data"]["folds"]
+        for fold in range(folds) if folds > 1 else (None,):
+            rows, targets = validation_rows(self, fold=fold)
+            for number, output in enumerate(self.results(rows)):
+                asked = self.report["models"][number]["fold"] == fold and self._has_numbers(number, output)
+                for name, function in self.functions.items() if asked else ():
+                    values[name][number] = float(function(output, targets))
         self.kept["metrics"] = {"step": self.report["run"]["step"], "values": values}
         keep(self.folder, self.kept)
 
@@ -306,8 +308,8 @@ class Run:
 
     def by(self, *keys: str):
         """For the models of each configuration, grouped by these keys: mean, standard deviation, interquartile mean and 95 %
-        bootstrap interval of every metric, those of Python too, best first, as `workbench report --by` has them. Of models that learn by different
-        losses, the loss is left out unless it is among the keys."""
+        bootstrap interval of every metric, those of Python too, best first, as `workbench report --by` has them. Of models that
+        learn by different losses, the loss is left out unless it is among the keys."""
         merged, words = merged_report(self._places)
         keys = [key.removeprefix("chosen.") for key in keys] or [*self._varied(), *self.parts[0].chosen]
         hyperparameters = merged["models"][0]["hyperparameters"]
@@ -517,16 +519,17 @@ def _frame(rows):
     return pandas.DataFrame(rows)
 
 
-def validation_rows(part, whole=False):
-    """The validation rows' columns, in the form for `predict`, and their targets."""
-    split, kept = part.kept.get("validation"), part.kept
+def validation_rows(part, whole=False, fold=None):
+    """The columns of the validation rows, or of the rows of a fold, in the form for `predict`, and their targets."""
+    split, kept = part.kept.get("validation") if fold is None else part.kept["data"], part.kept
     if not part.folder or split is None:
         fail("ensemble", "rows", "a run without the same validation rows for all models, or not begun in Python",
              "rows to choose models by", "nw.train(..., validation=0.2)")
     columns = tensor_files.load(split)
     if split == kept["data"]:
         import numpy
-        rows = torch.as_tensor(numpy.load(os.path.join(part.folder, "split.npz"))["validation"])
+        said = numpy.load(os.path.join(part.folder, "split.npz"))
+        rows = torch.as_tensor(said["validation"] if fold is None else (said["fold"] == fold).nonzero()[0])
         columns = {name: values[rows] for name, values in columns.items()}
     target = kept["meaning"]["target"] or part.report["data"]["columns"]["target"]
     if whole:

@@ -165,7 +165,7 @@ class Training:
             fail("train", "metrics", "functions and no target", "the column that they compare with", "data=(X, y), or target='y'")
         if metrics and "whole" in self.kept and self.options.get("keep") is not None:
             fail("train", "keep", "it with functions as metrics= of several results", "a checkpoint of each model", "leaving keep= out")
-        if metrics and self.kept["validation"] is None:
+        if metrics and self.kept["validation"] is None and not self._has_folds():
             fail("train", "metrics", "functions and validation rows of each model's own", "rows that all models share",
                  "a metric by its name")
         models = self._plan(source, table)
@@ -254,7 +254,7 @@ class Training:
             fail("train", "monitor", f"{self.options['monitor']}, a function of Python",
                  "one of the command's metrics, as those of "
                  "Python are computed after the run", "monitor='loss'")
-        if self.options.get("validation") is None or not self.place:
+        if (self.options.get("validation") is None and not self._has_folds()) or not self.place:
             fail("train", "metrics", "functions in a run without validation rows or without a folder",
                  "rows to compute them of", "validation=0.2" if self.place else "a run without save=False")
         self.options["metrics"] = words or None
@@ -348,6 +348,9 @@ class Training:
             sample[name] = reader.seen(values) if values.is_floating_point() else values
             self.kept["loss_columns"].append([column, list(values.shape[1:]), str(values.dtype).partition(".")[2]])
         return model, [f"--column={name}={column}" for name, column in zip(added, more) if name != column]
+
+    def _has_folds(self):
+        return self.options.get("folds") is not None or self.options.get(FOLD) is not None
 
     def _folds(self, table):
         fold = self.options.get(FOLD)

@@ -196,6 +196,29 @@ class Results(Runs):
         with torch.no_grad():
             self.assertAlmostEqual(run.table["top"][1], run.models[1](x.float()).max().item(), delta=1e-5)
 
+    def test_functions_of_folds(self):
+        """Of each model they are for the rows of its fold, which it did not learn from; test rows are of no fold."""
+        x, y = rows()
+
+        def mean_of(output, target):
+            return F.cross_entropy(output[0] if isinstance(output, tuple) else output, target)
+
+        def count(output, target):
+            return len(target)
+
+        for options in ({"folds": 3, "test": 0.2}, {"fold": torch.arange(53) // 20 * 2}, {"net": {"two": True}, "loss": of_first, "folds": 3}):
+            make = Auxiliary if "net" in options else Rowwise
+            run = self.train(make, data=(x, y), metrics=[mean_of, count], lr=[0.1, 0.01], seeds=2, epochs=2, dtype="f64", overwrite=True,
+                             **options)
+            fold = numpy.load(self.path("run/split.npz"))["fold"]
+            self.assertEqual(set(run.table["fold"]), {0, 1, 2})
+            for model, row in zip(run.models, run.table.itertuples()):
+                held = torch.as_tensor(fold == row.fold)
+                with torch.no_grad():
+                    self.assertAlmostEqual(row.mean_of, mean_of(model.double()(x[held]), y[held]).item(), delta=1e-9)
+                self.assertAlmostEqual(row.mean_of, row.loss, delta=1e-9)
+                self.assertEqual(row.count, held.sum().item())
+
     def table_by(self, run, *keys):
         """`run.by` against pandas, which groups the rows of `run.table`."""
         found = run.by(*keys)
