@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+import numbers
 import os
 import re
 
@@ -231,7 +232,11 @@ def command_line(options):
             if not isinstance(value, dict):
                 fail("train", name, repr(value), "a dict by forward's arguments", f"{name}={{'x': 'standard'}}")
             for argument, text in value.items():
-                text = ",".join(map(repr, map(float, text))) if is_list(text) else text
+                if is_list(text) and all(isinstance(plain(number), numbers.Real) for number in text):
+                    text = ",".join(repr(float(number)) for number in text)
+                elif not isinstance(text, str):
+                    fail("train", f"{name} {argument}", type(text).__name__ + " with other things than numbers" * is_list(text),
+                         "'standard', or a mean and a deviation for all numbers", f"{name}={{'{argument}': (0.5, 2)}}")
                 arguments.append(f"{PAIRS[name]}={argument}={text}")
     return arguments
 

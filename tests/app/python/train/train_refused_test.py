@@ -205,6 +205,12 @@ class Arguments(Runs):
                 data={"x": x, "y": y}, seeds=2, metrics={"mcc": mcc}, validation=0.2,
                 loss=lambda output, batch: (output[:, 0] - batch["y"]).square().mean())
 
+    def test_normalisation(self):
+        for given, what in ((([0.0, 0.0], [1.0, 1.0]), "tuple with other things than numbers"), (None, "NoneType"), (True, "bool"),
+                            (torch.ones(2, 2), "Tensor")):
+            self.no(f"[train] normalize x: got {what}, expected 'standard', or a mean and a deviation for all numbers; try "
+                    "normalize={'x': (0.5, 2)}", seeds=2, normalize={"x": given})
+
     def test_data(self):
         x, y = rows()
         self.no("[data] column y: got 52 rows, expected 53 as the others; try columns of one length", data=(x, y[1:]),
