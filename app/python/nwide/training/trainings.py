@@ -20,7 +20,7 @@ from .network import (Source, Starts, asks_for_its_form, export, has_its_own_buf
 from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
-from .rows import FOLD, Reader, share_or_rows
+from .rows import FOLD, WEIGHT, Reader, share_or_rows
 from .steering import Steering
 from .values import Together, count_of, plain
 from .weights import Weights
@@ -216,6 +216,9 @@ class Training:
                 fail("train", option, f"{options[option]} with a DataLoader", f"{own}, as its batches come", f"leaving {option}= out")
             if own is not None:
                 options[option] = own
+        if not isinstance(options.get(WEIGHT, ""), str):
+            fail("train", WEIGHT, "numbers beside a DataLoader, whose rows come in another order each epoch", "a column of its batches",
+                 "items that are dicts, and sample_weight='w'")
         for option in ("validation", "test"):
             if share_or_rows(option, options.get(option)) is not None:
                 fail("train", option, "a fraction of a DataLoader, whose rows come in another order each epoch", "rows of their own",
@@ -278,6 +281,8 @@ class Training:
                     texts[name] = None
                 elif texts[name] is None:
                     held = Reader(None, self.options, reader.meaning, tell=self.all.tell).read(value)
+                    if not isinstance(self.options.get(WEIGHT, ""), str):  # a number for each row of the data
+                        held.columns.setdefault(WEIGHT, torch.ones(held.rows(), dtype=table.columns[WEIGHT].dtype))
                     if held.apart:
                         table.add(name, held)
                     else:

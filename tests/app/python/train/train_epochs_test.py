@@ -141,6 +141,8 @@ class EachEpoch(Runs):
                  {"data": loader, "batch": 8}),
                 ("[train] validation: got a fraction of a DataLoader, whose rows come in another order each epoch, expected rows of their own; "
                  "try validation=(X, y), or another DataLoader", {"data": loader, "validation": 0.2}),
+                ("[train] sample_weight: got numbers beside a DataLoader, whose rows come in another order each epoch, expected a column of its "
+                 "batches; try items that are dicts, and sample_weight='w'", {"data": loader, "sample_weight": torch.ones(53)}),
                 ("[data] batches: got 16, 5, 32 rows, expected batch_size rows in each but the last; try a DataLoader without a batch_sampler",
                  {"data": DataLoader(Noisy(), batch_sampler=[range(16), range(5), range(32)])})):
             self.refused(words, lambda: self.train(**{"data": (x, y), "save": "no", **options}))

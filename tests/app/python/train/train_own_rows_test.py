@@ -122,6 +122,25 @@ class OwnRows(Runs):
 
             self.same(run.models[i], alone(made(i, Named), (x[chosen] - mean) / deviation, target, 2, loss=loss))
 
+    def test_weights_beside_held_rows(self):
+        """Weights of the training rows alone: held-back rows count alike."""
+        (x, y), (xv, yv) = rows(60), rows(31, 4)
+        weight = torch.rand(60, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+        def loss(output, batch):
+            return (F.cross_entropy(output, batch[:, 0].long(), reduction="none") * batch[:, 1]).sum() / batch[:, 1].sum()
+
+        pairs, held = [(x[:40], y[:40]), (x[40:], y[40:])], [(xv[:9], yv[:9]), (xv[9:], yv[9:])]
+        for data, validation, options in (((x, y), (xv, yv), {"seeds": 2}), (pairs, held, {})):
+            run = self.train(Rowwise, data=data, validation=validation, sample_weight=weight, epochs=2, overwrite=True, **PLAIN, **options)
+            for i in range(2):
+                own = slice(None) if options else (slice(0, 40), slice(40, 60))[i]
+                model = alone(made(i), x[own], torch.stack([y.double(), weight], 1)[own], 2, loss=loss)
+                self.same(run.models[i], model)
+                with torch.no_grad():
+                    seen, target = (xv, yv) if options else held[i]
+                    self.assertAlmostEqual(self.last(run, i), F.cross_entropy(model(seen), target).item(), delta=1e-9)
+
     def test_each_row_once_an_epoch(self):
         pairs = [rows(12, 1), rows(4, 2), rows(7, 3)]
         run = self.train(Rowwise, data=pairs, epochs=3, batch=1, lr=0.0, weight_decay=0.0, dtype="f64", check=0)
