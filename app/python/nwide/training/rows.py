@@ -415,6 +415,11 @@ class Reader:
         """Names of the columns that are weights, groups or folds."""
         return {value for option in (WEIGHT, GROUP, FOLD) if isinstance(value := self.options.get(option), str)}
 
+    def left(self, table):
+        """Names of the columns that are neither forward's arguments nor weights, groups or folds."""
+        used = {column for columns in self.meaning.arguments.values() for column in columns} | self.beside()
+        return [name for name in table.columns if name not in used]
+
     @staticmethod
     def _check(table, whose=""):
         rows = table.rows()

@@ -339,10 +339,12 @@ class Training:
         if not callable(loss):
             fail("train", "loss", repr(loss), "a name, or a function of (output, target) or (output, batch)", "loss='cross_entropy'")
         inputs = {name: columns[0] if len(columns) == 1 else name for name, columns in reader.meaning.arguments.items()}
-        more = reader.meaning.target
+        more, said = reader.meaning.target, []
         if takes_batch(loss):
-            beside = {column for columns in reader.meaning.arguments.values() for column in columns} | reader.beside()
-            more = [name for name in table.columns if name not in beside]
+            more = reader.left(table)
+        elif not more and len(left := reader.left(table)) == 1:
+            more = reader.meaning.target = left
+            said = [f"--target={left[0]}"]
         elif len(more) != 1:
             fail("train", "loss", "a function and no target", "the column that it compares with",
                  "data=(X, y), target='y', or a function of (output, batch)")
@@ -352,7 +354,7 @@ class Training:
             values = table.some([column], batch)[0]
             sample[name] = reader.seen(values) if values.is_floating_point() else values
             self.kept["loss_columns"].append([column, list(values.shape[1:]), str(values.dtype).partition(".")[2]])
-        return model, [f"--column={name}={column}" for name, column in zip(added, more) if name != column]
+        return model, said + [f"--column={name}={column}" for name, column in zip(added, more) if name != column]
 
     def _has_folds(self):
         return self.options.get("folds") is not None or self.options.get(FOLD) is not None

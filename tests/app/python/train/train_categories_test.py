@@ -34,6 +34,16 @@ class Sums(nn.Module):
         return self.a(x)[:, 0]
 
 
+class Rows(nn.Linear):
+    """With an argument of this name."""
+
+    def __init__(self):
+        super().__init__(5, 3)
+
+    def forward(self, x):
+        return super().forward(x)
+
+
 class Categories(Runs):
     def test_numbers_as_objects(self):
         """Numbers in columns of objects, as of a database, are numbers, also as target and weights."""
@@ -98,6 +108,25 @@ class Categories(Runs):
                 self.assertAlmostEqual(loss, true, delta=1e-9)
         self.refused("[data] column y: got words of model 1 and none of model 0, expected numbers of all models, or words of all; try astype(str)",
                      lambda: self.train(net, data=[(x[:10], codes[:10]), (x[10:], words[10:])], **{**STILL, "seeds": 2}))
+
+    def test_the_only_column_left(self):
+        """A function as the loss compares with the only column that is left, as a loss by name does."""
+        x, y = rows()
+
+        def loss(output, target):
+            return F.cross_entropy(output, target, reduction="none")
+
+        (xv, yv), weight = rows(31, seed=4), torch.ones(53, dtype=torch.float64)
+        for beside, held, options in (({}, {}, {}), ({"w": weight}, {"w": weight[:31]}, {"sample_weight": "w"})):
+            run = self.train(Rows, data={"x": x, "y": y, **beside}, validation={"x": xv, "y": yv, **held}, loss=loss, seeds=2, lr=0.1,
+                             epochs=2, dtype="f64", overwrite=True, metrics={"own": lambda output, target: loss(output, target).mean()}, **options)
+            for model, row in zip(run.models, run.table.itertuples()):
+                with torch.no_grad():
+                    true = loss(model.double()(xv), yv).mean().item()
+                self.assertAlmostEqual(row.loss, true, delta=1e-9)
+                self.assertAlmostEqual(row.own, true, delta=1e-9)
+            self.assertEqual(len(run.best(1).predict(xv)), 31)
+            run.ensemble(2)
 
 
 if __name__ == "__main__":
