@@ -27,6 +27,7 @@ class Source:
         self.given, self.net, self.weights = given, net, None
         self.listed = isinstance(given, (list, tuple, nn.ModuleList))
         self.single = isinstance(given, nn.Module) and not self.listed
+        self.made_here = not self.listed and not self.single
         if self.listed and (not len(given) or not all(isinstance(m, nn.Module) for m in given)):
             odd = next((type(m).__name__ for m in given if not isinstance(m, nn.Module)), "an empty list")
             fail("train", "models", odd, "a list of nn.Module", "a class, as nw.train(Net, ...)")
@@ -53,9 +54,14 @@ class Source:
     def module(self, number, seed):
         """The module with model `number`'s weights; a factory is called under torch.manual_seed(seed)."""
         made = self._module(number, seed)
+        own = [module for module in outermost_that_switch(made) if module.training]
+        if not self.made_here and (self.weights or own):
+            made = copy.deepcopy(made)
+            own = [module for module in outermost_that_switch(made) if module.training]
         if self.weights:
-            made = copy.deepcopy(made) if self.single else made
             self.weights.load(made, number)
+        for module in own:  # as a loop in PyTorch does before it trains
+            module.train()
         return made
 
     def _module(self, number, seed):
@@ -142,10 +148,23 @@ def asks_for_its_form(model, sample):
     return any(asked)
 
 
-def switches_by_itself(model):
-    """Whether modules other than PyTorch's layers have code of their own for train() or eval()."""
-    return any(getattr(type(module), name) is not getattr(nn.Module, name) and not type(module).__module__.startswith("torch.")
-               for module in model.modules() for name in ("train", "eval"))
+def switches_by_itself(module):
+    """Whether this module is none of PyTorch's layers and has code of its own for train() or eval()."""
+    return not type(module).__module__.startswith("torch.") and any(
+        getattr(type(module), name) is not getattr(nn.Module, name) for name in ("train", "eval"))
+
+
+def outermost_that_switch(model):
+    """The modules with code of their own for train() or eval() that lie in no other such module."""
+    return [model] if switches_by_itself(model) else [found for child in model.children() for found in outermost_that_switch(child)]
+
+
+def has_two_forms(model, sample):
+    """Whether the evaluation form must be exported separately: some modules train while others are in evaluation form already
+    (frozen batch norms, which the command would switch on), or code other than PyTorch's layers may tell the forms apart."""
+    modes = {module.training for module in model.modules()}
+    return True in modes and (False in modes or bool(outermost_that_switch(model)) or has_its_own_buffers(model)
+                              or asks_for_its_form(model, sample))
 
 
 def has_its_own_buffers(model):

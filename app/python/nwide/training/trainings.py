@@ -15,8 +15,7 @@ from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
-from .network import (Source, Starts, asks_for_its_form, export, has_its_own_buffers, on_cpu, switches_by_itself, takes_as_well, takes_batch,
-                      with_loss)
+from .network import Source, Starts, export, has_two_forms, on_cpu, takes_as_well, takes_batch, with_loss
 from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
@@ -321,8 +320,7 @@ class Training:
         stem += f"-{self.number}" if self.chosen else ""
         path = self._file(f"{stem}.pt2")
         results = export(model, sample, path, train=True)
-        if any(m.training for m in first.modules()) and (
-                switches_by_itself(first) or has_its_own_buffers(first) or asks_for_its_form(model, sample)):
+        if has_two_forms(model, sample):
             other = self._file(f"{stem}-eval.pt2")
             export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")

@@ -16,6 +16,8 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
+from separate_runs import rows, separate  # noqa: E402
+
 import nwide as nw  # noqa: E402
 
 
@@ -75,6 +77,26 @@ class BySwitch(Base):
         return self.a(x) * self.factor
 
 
+class WithNorm(nn.Module):
+    """`made`: its layer of two forms."""
+
+    def __init__(self, made=lambda: nn.BatchNorm1d(5)):
+        super().__init__()
+        self.layer, self.out = made(), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(x))
+
+
+class Frozen(WithNorm):
+    """Its layer stays in evaluation form."""
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.layer.eval()
+        return self
+
+
 class Folder(unittest.TestCase):
     def train(self, *arguments, **options):
         folder = tempfile.TemporaryDirectory()
@@ -92,6 +114,37 @@ class Forms(Folder):
             for told, model in zip(run.table.loss, run.models):
                 with self.subTest(type(model).__name__):
                     self.assertAlmostEqual(told, F.mse_loss(model(x), y).item(), delta=1e-5 * told)
+
+
+    def check_frozen(self, models, oracles, **options):
+        (x, y), (xv, yv) = rows(), rows(31, seed=4)
+        run = self.train(models, data=(x * 3 + 7, y), validation=(xv, yv), lr=0.01, epochs=3, batch=16, order="sequential", dtype="f64",
+                         check=0, **options)
+        for number, oracle in enumerate(oracles):
+            looks, weights = separate(oracle, x * 3 + 7, y, xv, yv, 0.01)
+            told = list(run.curves[run.curves["model"] == number]["loss"])
+            for value, (_, loss, _) in zip(told, looks, strict=True):
+                self.assertAlmostEqual(value, loss, delta=1e-9)
+            best = min(range(3), key=lambda i: looks[i][1])
+            for name, tensor in run.models[number].state_dict().items():
+                torch.testing.assert_close(tensor.double(), weights[best][name].double())
+
+    def test_layers_in_evaluation_form_stay_so(self):
+        def made(kind, seed, *arguments):
+            torch.manual_seed(seed)
+            return kind(*arguments)
+
+        oracles = [made(Frozen, seed) for seed in range(2)]
+        self.check_frozen(Frozen, oracles, seeds=2)  # by its own train(), which nobody called
+        self.check_frozen([made(Frozen, seed) for seed in range(2)], [made(Frozen, seed) for seed in range(2)])
+        one = made(Frozen, 0)
+        self.check_frozen(one, [made(Frozen, 0)], n=2)
+        self.assertTrue(one.layer.training)  # the module given stays as it is
+        for layer in (lambda: nn.BatchNorm1d(5), lambda: nn.Dropout(0.5)):  # the only layer of two forms
+            models = [made(WithNorm, seed, layer) for seed in range(2)]
+            for model in models:
+                model.layer.eval()
+            self.check_frozen(models, [made(Frozen, seed, layer) for seed in range(2)])
 
 
 def greedy(score, answers, k):
