@@ -111,9 +111,27 @@ def with_loss(model, loss, columns, more):
 
     forward.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
                                                for name in ("self", *names, *added)])
-    twin = copy.copy(model)
+    return _twin(model, forward), added
+
+
+def giving(model, change):
+    """The model, its tensors as they are, with a forward that gives `change` of its result."""
+    kind = type(model)
+
+    def forward(self, *arguments, **named):
+        return change(kind.forward(self, *arguments, **named))
+
+    forward.__signature__ = inspect.signature(kind.forward)
+    return _twin(model, forward)
+
+
+def _twin(model, forward):
+    """The same module, of a class with another forward."""
+    kind = type(model)
+    twin = kind.__new__(kind)
+    vars(twin).update(vars(model))
     twin.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
-    return twin, added
+    return twin
 
 
 OWN_LOOP = "nw.compile and a loop of your own, with hooks on the wide module and its parameters"

@@ -15,6 +15,7 @@ from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
+from .forms import of_places, place_of, results_in
 from .network import Source, Starts, export, has_two_forms, on_cpu, takes_as_well, takes_batch, with_loss
 from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
@@ -318,19 +319,42 @@ class Training:
             sample.update({name: doubles[name] for name in reader.meaning.own})
         stem = self.all.name if self.all.name.isidentifier() else "network"
         stem += f"-{self.number}" if self.chosen else ""
-        path = self._file(f"{stem}.pt2")
-        results = export(model, sample, path, train=True)
+        path, other = self._file(f"{stem}.pt2"), self._file(f"{stem}-eval.pt2")
+        results = evaluated = export(model, sample, path, train=True)
         if has_two_forms(model, sample):
-            other = self._file(f"{stem}-eval.pt2")
-            export(model, sample, other, train=False)
+            evaluated = export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")
         if "loss_columns" in self.kept:
+            if not evaluated.child(0).is_leaf():
+                self.kept["whole"] = batch  # the rows in a call with which Python computes forward's whole result
+        if results != evaluated:
+            for form, train, places in zip((path, other), (True, False), self._places(results, evaluated)):
+                export(of_places(model, places), sample, form, train)
+        elif "loss_columns" in self.kept:
             self.options["loss"] = f"output.{results.num_leaves - 1}"
             self.options.setdefault("output", 0)
-            if not results.child(0).is_leaf():
-                self.kept["whole"] = batch  # the rows in a call with which Python computes forward's whole result
         frozen = [name for name, parameter in first.named_parameters() if not parameter.requires_grad]
         return [path, *arguments, *(f"--freeze={name}" for name in frozen)]
+
+    def _places(self, training, evaluation):
+        """Where forward's results differ between its forms: the places, in each, of the tensor that is told and, unless the loss is
+        computed of it, of the loss. Sets the options that then hold for both."""
+        asked = [word for option in ("metrics", "monitor") for word in _listed(self.options.get(option)) if "output." in str(word)]
+        if asked:
+            fail("train", "metrics", f"{asked[0]} of a forward whose results in training and in evaluation form differ",
+                 "the same results in both", "output= and metrics of it")
+        loss, wanted = self.options.get("loss"), self.options.pop("output", None)
+        if "loss_columns" in self.kept:
+            of_loss = training.num_leaves - 1, evaluation.num_leaves - 1
+            told = place_of(wanted, "output", results_in(training.child(0)), results_in(evaluation.child(0)), learned=False)
+        else:
+            forms = results_in(training), results_in(evaluation)
+            own = str(loss).partition("output.")[2]
+            of_loss = place_of(own, "loss", *forms, learned=True) if own else None
+            told = place_of(own if own and wanted is None else wanted, "output", *forms, learned=not own)
+        if of_loss:
+            self.options.update(loss="output.1", output=0)
+        return list(zip(told, of_loss)) if of_loss else [(place,) for place in told]
 
     def _loss(self, loss, first, reader, table, sample, batch):
         """The model that also computes the loss, and the command-line options. Adds the loss's columns to `sample`."""
@@ -411,6 +435,10 @@ class Training:
                 fail("train", what, f"{option} too", "a store, through which the run is told, and its own words",
                      f"a run without {option}=")
         return Steering(callbacks, self.options.get("db") or default_path(), self.kept["chosen"])
+
+
+def _listed(value):
+    return value if isinstance(value, (list, tuple)) else [] if value is None else [value]
 
 
 def _name(value):

@@ -97,6 +97,20 @@ class Frozen(WithNorm):
         return self
 
 
+class Heads(nn.Module):
+    """`training`, `evaluation`: of its three heads, what forward gives in each form."""
+
+    def __init__(self, training, evaluation):
+        super().__init__()
+        self.body = nn.Linear(5, 6)
+        self.heads = nn.ModuleList(nn.Linear(6, 3) for _ in range(3))
+        self.forms = evaluation, training
+
+    def forward(self, x):
+        x = torch.tanh(self.body(x))
+        return self.forms[self.training](*(head(x) for head in self.heads))
+
+
 class Folder(unittest.TestCase):
     def train(self, *arguments, **options):
         folder = tempfile.TemporaryDirectory()
@@ -145,6 +159,69 @@ class Forms(Folder):
             for model in models:
                 model.layer.eval()
             self.check_frozen(models, [made(Frozen, seed, layer) for seed in range(2)])
+
+
+    def check_heads(self, training, evaluation, pick, loss, **options):
+        """`pick`: of forward's result the loss, in PyTorch."""
+        (x, y), (xv, yv) = rows(), rows(31, seed=4)
+        run = self.train(lambda: Heads(training, evaluation), data=(x, y), validation=(xv, yv), lr=0.01, epochs=3, batch=16, seeds=2,
+                         order="sequential", dtype="f64", check=0, loss=loss, **options)
+        for seed in range(2):
+            torch.manual_seed(seed)
+            model = Heads(training, evaluation).double()
+            step = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.01)
+            for value in list(run.curves[run.curves["model"] == seed]["loss"]):
+                model.train()
+                for begin in range(0, len(x), 16):
+                    step.zero_grad()
+                    pick(model(x[begin:begin + 16]), y[begin:begin + 16]).mean().backward()
+                    step.step()
+                with torch.no_grad():
+                    self.assertAlmostEqual(value, pick(model.eval()(xv), yv).mean().item(), delta=1e-9)
+        return run
+
+    def test_forms_of_different_results(self):
+        def of_any(result, target):
+            result = [result] if torch.is_tensor(result) else list(result.values() if isinstance(result, dict) else result)
+            losses = [F.cross_entropy(one, target, reduction="none") for one in result if one.dim() == 2]
+            return sum(losses) / len(losses)
+
+        def named(name):
+            return lambda result, target: F.cross_entropy(result if torch.is_tensor(result) else result[name], target)
+
+        def first(a, b, c):
+            return a
+
+        def sure(a, b, c):
+            return a, a.softmax(1).amax(1)
+
+        forms = [
+            (lambda a, b, c: {"out": a, "aux": b}, lambda a, b, c: {"out": a}),
+            (lambda a, b, c: (a, b, c), first),
+            (first, sure),
+            (lambda a, b, c: {"aux": b, "out": a}, lambda a, b, c: {"out": a, "probs": a.softmax(1)})]
+        for training, evaluation in forms[:3]:
+            run = self.check_heads(training, evaluation, of_any, of_any)
+            best, (xv, _) = run.best(1), rows(31, seed=4)
+            told = best.models[0].double()(xv)
+            told = told if torch.is_tensor(told) else told["out"] if isinstance(told, dict) else told[0]
+            torch.testing.assert_close(best.predict(xv).double(), told.detach())
+        run = self.check_heads(*forms[2], of_any, of_any, metrics={"sure": lambda output, target: output[1].mean()})
+        for value, model in zip(run.table["sure"], run.models):
+            self.assertAlmostEqual(value, model.double()(rows(31, seed=4)[0])[1].mean().item(), delta=1e-9)
+        self.check_heads(*forms[3], named("out"), "cross_entropy", output="out")
+        self.check_heads(*forms[0], named("out"), "cross_entropy", output="out")
+        for pair in forms[1:3]:
+            self.check_heads(*pair, named(0), "cross_entropy")
+        for words, options in (
+                ("output: got out in training form and probs in evaluation form, expected one result of both forms; try output='out'",
+                 {"output": 1}),
+                ("output: got none, expected one of forward's results in evaluation form: out, probs; try output='out'", {"output": "none"}),
+                ("metrics: got min:output.1 of a forward whose results in training and in evaluation form differ, expected the same results "
+                 "in both; try output= and metrics of it", {"metrics": ["min:output.1"]})):
+            with self.assertRaises(nw.Error) as caught:
+                self.check_heads(*forms[3], named("out"), "cross_entropy", **options)
+            self.assertEqual(str(caught.exception), f"[train] {words}")
 
 
 def greedy(score, answers, k):
