@@ -1,6 +1,7 @@
 """Training rows that change in every epoch (a DataLoader, or a function that changes batches): written beside the run,
 one epoch ahead of it."""
 
+import functools
 import os
 import threading
 import time
@@ -36,11 +37,12 @@ def _parts(batch):
     return dict(enumerate(batch if isinstance(batch, (tuple, list)) else [batch]))
 
 
-def changed(columns, function, size):
-    """Applies `function` to batches of `size` rows: it gets a dict of columns and returns the changed ones."""
+def changed(columns, function, size, learned):
+    """Applies `function` to batches of `size` of the rows with the numbers `learned`, in this order: it gets a dict of columns and
+    returns the changed ones. Other rows stay as they are."""
     made = {}
-    for begin in range(0, len(next(iter(columns.values()))), size):
-        batch = {name: values[begin:begin + size].clone() for name, values in columns.items()}
+    for rows in learned.split(size):
+        batch = {name: values[rows] for name, values in columns.items()}
         given = function(batch)
         if not isinstance(given, dict) or not given.keys() <= columns.keys():
             got = ", ".join(map(str, given)) if isinstance(given, dict) else type(given).__name__
@@ -50,8 +52,17 @@ def changed(columns, function, size):
             if not isinstance(values, torch.Tensor) or values.shape != batch[name].shape:
                 fail("train", f"augment {name}", tuple(getattr(values, "shape", ())), f"{tuple(batch[name].shape)} as it got",
                      "as many rows, of the same shape")
-            made.setdefault(name, []).append(values.detach())
-    return {**columns, **{name: torch.cat(values) for name, values in made.items()}}
+            made.setdefault(name, []).append((rows, values.detach()))
+    return {**columns, **{name: _with_rows(columns[name], parts) for name, parts in made.items()}}
+
+
+def _with_rows(values, parts):
+    """A column with these rows instead of its own, in a dtype that represents all."""
+    kind = functools.reduce(torch.promote_types, (numbers.dtype for _, numbers in parts), values.dtype)
+    new = values.to(kind, copy=True)
+    for rows, numbers in parts:
+        new[rows] = numbers.to(new)
+    return new
 
 
 class Epochs:

@@ -20,7 +20,8 @@ from .network import Source, Starts, export, has_two_forms, on_cpu, takes_as_wel
 from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
-from .rows import FOLD, WEIGHT, Reader, share_or_rows
+from .rows import FOLD, GROUP, WEIGHT, Reader, share_or_rows
+from .splits import classes_of, learned_rows
 from .steering import Steering
 from .values import Together, count_of, plain
 from .weights import Weights
@@ -204,10 +205,14 @@ class Training:
         """Checks options with a DataLoader: all models see its batches in order; evaluations hand over an epoch's rows."""
         loads, changes = self._has_epochs()
         options, what = self.options, "a DataLoader" if loads else "a function as augment"
-        for option in ("eval_every", "rows", *(("folds", "fold", "group", "same_order") if loads else ())) if loads or changes else ():
+        expected = {"eval_every": "evaluations after each epoch", "rows": "rows that are the same in each epoch"}
+        if loads:
+            expected.update(dict.fromkeys(("folds", "fold", "group", "same_order"), expected["rows"]))
+        else:
+            expected.update(dict.fromkeys(("folds", "fold"), "one set of rows that all models learn from"))
+        for option, wanted in expected.items() if loads or changes else ():
             if options.get(option) is not None:
-                fail("train", option, f"it with {what}", "evaluations after each epoch" if option == "eval_every" else
-                     "rows that are the same in each epoch", f"leaving {option}= out")
+                fail("train", option, f"it with {what}", wanted, f"leaving {option}= out")
         if not loads:
             return
         size = self.all.data.batch_size
@@ -233,6 +238,8 @@ class Training:
         if table.apart:
             fail("train", "augment", "a function and rows of each model's own", "rows that models share", "augment=['flip']")
 
+        learned = self._learned(reader, table) if changes else None
+
         def make(epoch):
             columns = table.columns
             if loads and epoch:
@@ -240,10 +247,25 @@ class Training:
                 if len(next(iter(columns.values()))) != table.rows():
                     fail("data", f"rows of epoch {epoch}", len(next(iter(columns.values()))), f"{table.rows()} as in the first",
                          "a DataLoader of one length")
-            return changed(columns, augment, batch) if changes else columns
+            return changed(columns, augment, batch, learned) if changes else columns
 
         self.kept["epochs"], self.make_rows = True, make
         return [f"--epoch-data={self._file(f'epochs-{self.number}')}"]
+
+    def _learned(self, reader, table):
+        """The numbers of the rows that the run learns from: `augment` sees no others."""
+        shares = {name: share_or_rows(name, self.options.get(name)) for name in ("validation", "test")}
+        validation, test = (None if share is None else float(share) for share in shares.values())
+        if validation is None and test is None:
+            return torch.arange(table.rows())
+        loss, group, classes = self.options.get("loss"), self.options.get(GROUP), None
+        if loss is None or isinstance(loss, str):
+            inputs = {column for columns in reader.meaning.arguments.values() for column in columns} | reader.beside()
+            target = reader.meaning.target or [name for name in table.columns if name not in inputs]
+            classes = classes_of(loss, table.columns[target[0]] if len(target) == 1 else None)
+        groups = None if group is None else table.columns[group if isinstance(group, str) else GROUP]
+        seed = self.options.get("seed", 0)
+        return learned_rows(table.rows(), validation, test, classes, groups, int(seed) if count_of(seed) is None else 0)
 
     def _file(self, name):
         return os.path.join(self.files, name)

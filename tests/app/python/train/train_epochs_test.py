@@ -32,6 +32,11 @@ class Noisy(Dataset):
         return self.x[i] + 0.1 * torch.randn(5, dtype=torch.float64), self.y[i]
 
 
+class Linear(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
+
+
 class Heard(DataLoader):
     """Keeps the batches that it gave, by epoch."""
 
@@ -103,6 +108,44 @@ class EachEpoch(Runs):
             with torch.no_grad():
                 self.assertAlmostEqual(F.cross_entropy(model.double()(x[learned]), y[learned]).item(), loss, delta=1e-9)
 
+    def test_a_function_sees_the_rows_that_are_learned(self):
+        """Others are neither in its batches nor changed: what it mixes comes of training rows alone."""
+        x, y = rows()
+        real, groups = x[:, :1] * 2, [f"of {i % 7}" for i in range(len(x))]
+        for place, options in enumerate(({"data": (x, y)}, {"data": (x, y), "test": 0.2, "seed": 5}, {"data": (x, real), "validation": 0.3},
+                                         {"data": (x, y), "group": groups, "test": 0.2}, {"data": {"x": x, "y": y}, "loss": "cross_entropy"},
+                                         {"data": {"x": x, "y": y[:, None] > 0}, "target": "y", "loss": "bce_with_logits"},
+                                         {"data": (x, y), "loss": lambda output, target: F.cross_entropy(output, target), "seed": [3, 4], "n": 2},
+                                         {"data": (x, y), "validation": None, "test": 0.4}, {"data": (x, y), "validation": None})):
+            with self.subTest(place):
+                given = []
+
+                def mixed(batch, given=given):
+                    given.append((batch["x"].clone(), batch["y"]))
+                    return {"x": 0.7 * batch["x"] + 0.3 * batch["x"].flip(0)}
+
+                outputs = options["data"][1].size(1) if isinstance(options["data"], tuple) and options["data"][1].dim() == 2 else 3
+                outputs = 1 if "target" in options else outputs
+                save = f"split {place}"
+                nw.train(lambda outputs=outputs: Linear(5, outputs), save=self.path(save), db=self.path("results.db"), quiet=True,
+                         augment=mixed, batch=16, epochs=2, order="sequential", lr=0.01,
+                         **{"validation": 0.25, "n": 1, **options})
+                learned = numpy.load(self.path(f"{save}/split.npz"))["train"]
+                self.assertEqual(len(given), 2 * -(-len(learned) // 16))
+                torch.testing.assert_close(torch.cat([batch for batch, _ in given]), x[learned].repeat(2, 1), rtol=0, atol=0)
+
+        held = numpy.load(self.path("split 0/split.npz"))["validation"]
+        x[held] += 100
+        given = []
+
+        def mix(batch):
+            given.append((0.7 * batch["x"] + 0.3 * batch["x"].flip(0), batch["y"]))
+            return {"x": given[-1][0]}
+
+        run = self.train(data=(x, y), validation=0.25, augment=mix, batch=16, order="sequential", save="mixed")
+        size = len(given) // 4
+        self.check(run, [given[size * e:size * (e + 1)] for e in range(4)], (x[held], y[held]))
+
     def test_of_both_and_one_epoch(self):
         held, given = rows(31, seed=4), []
 
@@ -135,6 +178,8 @@ class EachEpoch(Runs):
                  {"augment": lambda batch: {"x": batch["x"][:, 1:]}, "batch": 16}),
                 ("[train] eval_every: got it with a function as augment, expected evaluations after each epoch; try leaving eval_every= out",
                  {"augment": lambda batch: {}, "eval_every": 3}),
+                ("[train] folds: got it with a function as augment, expected one set of rows that all models learn from; try leaving folds= out",
+                 {"augment": lambda batch: {}, "folds": 3}),
                 ("[train] augment: got no_store too, expected a store, through which the run is told, and its own words; try a run without "
                  "no_store=", {"augment": lambda batch: {}, "no_store": True}),
                 ("[train] batch: got 8 with a DataLoader, expected 16, as its batches come; try leaving batch= out",
