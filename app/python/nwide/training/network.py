@@ -125,6 +125,31 @@ def giving(model, change):
     return _twin(model, forward)
 
 
+def refuse_what_the_loss_trains(model, loss, sample):
+    """Raises Error if the loss of a `model` made by with_loss has trainable tensors that are no parameters of the model: they would
+    stay as they are."""
+    own = copy.deepcopy(model)
+    known = {id(parameter) for one in (model, own) for parameter in one.parameters()}
+    try:
+        with untouched_randomness(0, own.parameters()), torch.enable_grad(), quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            open_nodes = [tree_leaves(call(own, sample))[-1].grad_fn]
+    except Exception:  # torch.export raises a clearer error
+        return
+    names = {id(t): f" {name}" for name, t in loss.named_parameters()} if isinstance(loss, nn.Module) else {}
+    seen = set()
+    while open_nodes:
+        node = open_nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        open_nodes += [before for before, _ in node.next_functions]
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in known:
+            fail("train", "loss", f"a tensor{names.get(id(leaf), '')} {tuple(leaf.shape)} of its own that requires gradients",
+                 "parameters of the network alone to learn", "a network that has it as a parameter and returns it, or requires_grad_(False)")
+
+
 def _twin(model, forward):
     """The same module, of a class with another forward."""
     kind = type(model)

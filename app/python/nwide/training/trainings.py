@@ -16,7 +16,8 @@ from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
 from .forms import of_places, place_of, results_in
-from .network import Source, Starts, export, has_two_forms, on_cpu, takes_as_well, takes_batch, with_loss
+from .network import (Source, Starts, export, has_two_forms, on_cpu, refuse_what_the_loss_trains, takes_as_well, takes_batch,
+                      with_loss)
 from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
@@ -398,6 +399,7 @@ class Training:
             values = table.some([column], batch)[0]
             sample[name] = reader.seen(values) if values.is_floating_point() else values
             self.kept["loss_columns"].append([column, list(values.shape[1:]), str(values.dtype).partition(".")[2]])
+        refuse_what_the_loss_trains(model, loss, sample)
         return model, said + [f"--column={name}={column}" for name, column in zip(added, more) if name != column]
 
     def _has_folds(self):

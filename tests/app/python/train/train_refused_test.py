@@ -13,7 +13,7 @@ import unittest  # noqa: E402
 import numpy  # noqa: E402
 import pandas  # noqa: E402
 import torch  # noqa: E402
-from separate_runs import Net, Runs, rows  # noqa: E402
+from separate_runs import Net, Runs, rows, separate  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
@@ -77,11 +77,41 @@ def hooked(h):
     return h
 
 
+class Scaled(nn.Module):
+    """A loss with a number of its own."""
+
+    def __init__(self, learns=True):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1), requires_grad=learns)
+
+    def forward(self, output, target):
+        return nn.functional.cross_entropy(output * self.scale, target)
+
+
 class Arguments(Runs):
     def no(self, words, models=Net, *beside, **options):
         options.setdefault("data", rows())
         self.refused(words, lambda: self.train(models, *beside, **options))
         self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_a_loss_that_learns(self):
+        own, scaled = torch.ones(3, requires_grad=True), Scaled()
+        advice = ("expected parameters of the network alone to learn; try a network that has it as a parameter and returns it, or "
+                  "requires_grad_(False)")
+        for loss, which in ((scaled, " scale (1,)"), (lambda output, target: scaled(output, target), " (1,)"),
+                            (lambda output, target: nn.functional.cross_entropy(output + own, target), " (3,)"),
+                            (lambda output, batch: nn.functional.cross_entropy(output + own, batch["y"]), " (3,)")):
+            self.no(f"[train] loss: got a tensor{which} of its own that requires gradients, {advice}", loss=loss, seeds=2)
+        (x, y), (xv, yv), net = rows(), rows(31, seed=4), Net()
+
+        def held(output, target):  # looks at the network's own weights, and at tensors that do not learn
+            return Scaled(False)(output + own.detach(), target) + 0.1 * net.a.weight.square().sum()
+
+        run = self.train(net, data=(x, y), validation=(xv, yv), loss=held, n=1, lr=0.01, epochs=2, batch=16, order="sequential",
+                         dtype="f64", check=0)
+        looks, _ = separate(net, x, y, xv, yv, 0.01, epochs=2, loss=held)
+        for value, (_, loss, _) in zip(run.curves["loss"], looks, strict=True):
+            self.assertAlmostEqual(value, loss, delta=1e-9)
 
     def test_names(self):
         line = "[train] {}: got an argument of this name, expected an option of workbench train, with underscores; try {}="
