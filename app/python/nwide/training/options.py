@@ -250,7 +250,7 @@ def in_words(text):
     dropped if nw.train has no such option."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
     names.update({f"--{KEYS[name].replace('_', '-')}": name for name in (*OPTIONS_OF_THEIR_OWN, "epochs")})
-    names["--apply"] = "apply"  # of predict
+    names.update({"--apply": "apply", "--weights": "weights"})  # of predict; of a run that goes on
 
     def name_of(flag):
         return "train" if flag in ("--set", "--grid", "-n") else names.get(flag, flag)

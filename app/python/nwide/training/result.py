@@ -504,7 +504,7 @@ class Run:
 def _refuse_epochs(run):
     if run.kept.get("epochs"):
         fail("resume", "rows", "a run in which each epoch had rows of its own", "rows that are kept",
-             f"a new run with weights=, of {run.folder}/last")
+             f"a new run with weights='{run.folder}/last'")
 
 
 def _steering(kept, callbacks):

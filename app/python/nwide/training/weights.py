@@ -1,6 +1,7 @@
 """Checkpoints that models start from instead of what their `__init__` makes: one for all, or one each."""
 
 import os
+import re
 
 import torch
 
@@ -9,12 +10,14 @@ from . import tensor_files
 
 
 class Weights:
-    """`given`: a state_dict or a file of one, .safetensors or of torch.save, or a list of them. `missing`: "fresh", where tensors
+    """`given`: a state_dict or a file of one, .safetensors or of torch.save, or a list or folder of them. `missing`: "fresh", where tensors
     that they lack stay as each model's own `__init__` makes them, or None."""
 
     def __init__(self, given, missing):
         if missing not in (None, "fresh"):
             fail("train", "init_missing", repr(missing), "'fresh', of each model's own __init__", "init_missing='fresh'")
+        if isinstance(given, (str, os.PathLike)) and os.path.isdir(given):
+            given = _in_folder(os.fspath(given))
         self.listed = isinstance(given, (list, tuple))
         self.given = list(given) if self.listed else [given]
         if not self.given:
@@ -69,3 +72,14 @@ class Weights:
         if not isinstance(given, dict) or not all(isinstance(t, torch.Tensor) for t in given.values()):
             fail("train", "weights", type(given).__name__, "a state_dict or its file", "weights=net.state_dict(), or sample_weight=")
         return given
+
+
+def _in_folder(folder):
+    """The checkpoints in a folder, number 10 after number 9; those of safetensors where there are others beside them."""
+    names = [name for name in os.listdir(folder) if not name.startswith(".")]
+    found = next((of for end in (".safetensors", (".pt", ".pth", ".bin", ".ckpt")) if (of := [n for n in names if n.endswith(end)])), [])
+    if not found or any(name.endswith(".index.json") for name in names):
+        fail("train", f"weights {folder}", "parts of one checkpoint" if found else "a folder without checkpoints",
+             "a file of a state_dict for each model", "the folder last/ of a run")
+    found.sort(key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)])
+    return [os.path.join(folder, name) for name in found]

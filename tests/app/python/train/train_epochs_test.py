@@ -88,7 +88,7 @@ class EachEpoch(Runs):
         for first, second in zip(loader.epochs, again.epochs):  # by the same seed the same draws
             self.assertTrue(all(torch.equal(x, u) for (x, _), (u, _) in zip(first, second)))
         with self.assertRaisesRegex(nw.Error, r"^\[resume\] rows: got a run in which each epoch had rows of its own, expected rows that are "
-                                              r"kept; try a new run with weights=, of .*/last$"):
+                                              r"kept; try a new run with weights='.*/last'$"):
             run.resume(epochs=6)
 
     def test_a_function_of_a_batch(self):

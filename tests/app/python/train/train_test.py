@@ -211,6 +211,12 @@ class Numbers(Runs):
             self.assertAlmostEqual(run.table["train_loss"][i], expected, delta=1e-9)
             if seed == 6:
                 self.assertAlmostEqual(one.table["train_loss"][0], expected, delta=1e-9)
+        os.makedirs(self.path("many"))
+        for number, seed in ((10, 7), (2, 6), (0, 5)):
+            torch.save(start(seed).state_dict(), self.path(f"many/model-{number}.pt"))
+        several = self.train(Net, lr=0.01, weights=self.path("many"), save="folder", **options)
+        self.assertEqual(list(several.table["train_loss"]), list(run.table["train_loss"]))
+        os.makedirs(self.path("none"))
         for words, more in (
                 ("[train] weights b.weight: got none, expected (3, 7); try init_missing='fresh', which leaves it as __init__ makes it",
                  {"weights": backbone}),
@@ -224,9 +230,25 @@ class Numbers(Runs):
                  {"init_missing": "fresh"}),
                 ("[train] init_missing: got 'file', expected 'fresh', of each model's own __init__; try init_missing='fresh'",
                  {"weights": backbone, "init_missing": "file"}),
+                ("[train] weights none: got a folder without checkpoints, expected a file of a state_dict for each model; try the folder last/ "
+                 "of a run", {"weights": self.path("none")}),
                 ("[train] models: got 3 checkpoints, expected 2, as many as the other arguments make; try as many of each",
                  {"weights": whole, "seeds": 2})):
             self.refused(words, lambda: self.train(Net, lr=0.01, save="no", **{"seeds": 2, **options, **more}))
+
+    def test_longer_under_a_schedule(self):
+        """It ends with the run: a new one begins where the first ended."""
+        (x, y), options = rows(), {"batch": 16, "order": "sequential", "dtype": "f64", "check": 0, "lr": 0.01, "n": 2}
+        run = self.train(Net, data=(x, y), validation=(x, y), epochs=2, schedule="cosine", **options)
+        last = self.path("run/last")
+        self.refused("[--resume] epochs: got another length, expected the one that the cosine schedule ends with; try a new run with "
+                     "weights='run/last'", lambda: run.resume(epochs=4))
+        again = self.train(Net, data=(x, y), validation=(x, y), epochs=1, weights=last, save="again", **options)
+        for number, value in enumerate(again.table["loss"]):
+            model = start(0)
+            model.load_state_dict(tensor_files.load(f"{last}/model-{number:04d}.safetensors"))
+            looks, _ = separate(model, x, y, x, y, 0.01, epochs=1)
+            self.assertAlmostEqual(value, looks[0][1], delta=1e-9)
 
     def test_float64_beside_float32(self):
         """A model of several dtypes comes back in them."""
