@@ -70,12 +70,12 @@ class Part:
                      "a function of (output, target)", "run.best(8)")
             targets = rows
 
-        own = torch.float64 if self.report["dtype"] == "f64" else getattr(torch, self.kept["meaning"]["dtype"])
+        own = getattr(torch, self.kept["meaning"]["dtype"])
 
         def loss(answer):
             try:
                 each = self.loss(in_dtype(answer, torch.float64), in_dtype(targets, torch.float64))
-            except Exception:  # constants of the network's dtype in it, such as weights of classes
+            except Exception:  # constants of the module's own dtype in it, such as weights of classes
                 each = self.loss(in_dtype(answer, own), in_dtype(targets, own))
             if weights is not None and each.dim() == 0:
                 fail("ensemble", "loss", f"one number of {self.kept['loss']}, where rows have weights", "one a row", "run.best(8)")

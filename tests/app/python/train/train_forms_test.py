@@ -130,15 +130,15 @@ class Forms(Folder):
                     self.assertAlmostEqual(told, F.mse_loss(model(x), y).item(), delta=1e-5 * told)
 
 
-    def check_frozen(self, models, oracles, **options):
+    def check_plain(self, models, oracles, loss=F.cross_entropy, **options):
         (x, y), (xv, yv) = rows(), rows(31, seed=4)
         run = self.train(models, data=(x * 3 + 7, y), validation=(xv, yv), lr=0.01, epochs=3, batch=16, order="sequential", dtype="f64",
-                         check=0, **options)
+                         check=0, loss="cross_entropy" if loss is F.cross_entropy else loss, **options)
         for number, oracle in enumerate(oracles):
-            looks, weights = separate(oracle, x * 3 + 7, y, xv, yv, 0.01)
+            looks, weights = separate(oracle, x * 3 + 7, y, xv, yv, 0.01, loss=loss)
             told = list(run.curves[run.curves["model"] == number]["loss"])
-            for value, (_, loss, _) in zip(told, looks, strict=True):
-                self.assertAlmostEqual(value, loss, delta=1e-9)
+            for value, (_, expected, _) in zip(told, looks, strict=True):
+                self.assertAlmostEqual(value, expected, delta=1e-9)
             best = min(range(3), key=lambda i: looks[i][1])
             for name, tensor in run.models[number].state_dict().items():
                 torch.testing.assert_close(tensor.double(), weights[best][name].double())
@@ -149,17 +149,27 @@ class Forms(Folder):
             return kind(*arguments)
 
         oracles = [made(Frozen, seed) for seed in range(2)]
-        self.check_frozen(Frozen, oracles, seeds=2)  # by its own train(), which nobody called
-        self.check_frozen([made(Frozen, seed) for seed in range(2)], [made(Frozen, seed) for seed in range(2)])
+        self.check_plain(Frozen, oracles, seeds=2)  # by its own train(), which nobody called
+        self.check_plain([made(Frozen, seed) for seed in range(2)], [made(Frozen, seed) for seed in range(2)])
         one = made(Frozen, 0)
-        self.check_frozen(one, [made(Frozen, 0)], n=2)
+        self.check_plain(one, [made(Frozen, 0)], n=2)
         self.assertTrue(one.layer.training)  # the module given stays as it is
         for layer in (lambda: nn.BatchNorm1d(5), lambda: nn.Dropout(0.5)):  # the only layer of two forms
             models = [made(WithNorm, seed, layer) for seed in range(2)]
             for model in models:
                 model.layer.eval()
-            self.check_frozen(models, [made(Frozen, seed, layer) for seed in range(2)])
+            self.check_plain(models, [made(Frozen, seed, layer) for seed in range(2)])
 
+    def test_a_parametrised_network_and_a_function_as_loss(self):
+        """Its class refuses to be copied by pickling."""
+        def made(seed):
+            torch.manual_seed(seed)
+            return nn.utils.parametrizations.weight_norm(nn.Linear(5, 3))
+
+        def loss(output, target):
+            return F.cross_entropy(output, target, label_smoothing=0.1)
+
+        self.check_plain([made(0), made(1)], [made(0), made(1)], loss=loss)
 
     def check_heads(self, training, evaluation, pick, loss, **options):
         """`pick`: of forward's result the loss, in PyTorch."""
@@ -235,10 +245,10 @@ def greedy(score, answers, k):
 
 
 class Ensembles(Folder):
-    def chosen(self, loss, outputs, y, yv, answer, score):
+    def chosen(self, loss, outputs, y, yv, answer, score, **options):
         torch.manual_seed(1)
         run = self.train(lambda: nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs)), data=(self.x, y),
-                       validation=(self.xv, yv), loss=loss, lr=[3e-3, 1e-2, 3e-2, 0.1], seeds=2, epochs=4)
+                       validation=(self.xv, yv), loss=loss, lr=[3e-3, 1e-2, 3e-2, 0.1], seeds=2, epochs=4, **options)
         with torch.no_grad():
             answers = [answer(m.double()(self.xv.double())) for m in run.models]
         picks, found = greedy(score, answers, 5), run.ensemble(5)
@@ -259,6 +269,8 @@ class Ensembles(Folder):
                           ("weight=1,20,1", {"weight": torch.tensor([1.0, 20.0, 1.0]).double()})):
             self.chosen(f"cross_entropy:{keys}", 3, y, yv, lambda o: o.softmax(-1),
                         lambda p, own=own: F.cross_entropy(p.log(), yv, **own))
+        balance = torch.tensor([1.0, 20.0, 1.0])  # float32, beside answers in float64
+        self.chosen(nn.CrossEntropyLoss(balance), 3, y, yv, lambda o: o, lambda o: F.cross_entropy(o, yv, balance.double()), dtype="f64")
         self.chosen("huber:delta=0.1", 1, value(self.x), value(self.xv), lambda o: o,
                     lambda p: F.huber_loss(p, value(self.xv).double(), delta=0.1))
         yv = (value(self.xv) > 2).double()
