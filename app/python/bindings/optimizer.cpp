@@ -67,7 +67,12 @@ void check(const Parameter& s) {
   for (const wide::Tensor& t : s.state)
     alike = alike && (!t.defined() || (t.scalar_type() == type && t.is_contiguous() &&
                                        t.numel() == s.value.numel()));
-  if (!alike || !s.value.is_contiguous() || !s.value.is_cpu())
+  if (!s.value.is_contiguous())
+    wide::fail(
+        "[nw.optim] parameter: got one that is not contiguous, of shape {}, expected contiguous "
+        "ones; try p.data = p.data.contiguous(), or torch.optim.AdamW",
+        s.value.sizes());
+  if (!alike || !s.value.is_cpu())
     wide::fail(
         "[nw.optim] parameter: got one whose gradient or state lies otherwise, expected both as "
         "the parameter on the CPU; try a new optimiser");
@@ -84,6 +89,7 @@ void optimizer_step(const std::string& name, const wide::Tensors& parameters,
   const wide::Optimizer& optimizer = wide::optimizer(name);
   const int64_t n = hyper.size(0), count = hyper.size(1);
   int64_t models = n;
+  bool counted = n > 1;  // else the first parameter says how many models there are
   const auto* values = hyper.const_data_ptr<double>();
   for (int64_t i = 0; i < n && optimizer.conflict; ++i)
     if (const std::string why = optimizer.conflict(values + i * count); !why.empty())
@@ -97,7 +103,15 @@ void optimizer_step(const std::string& name, const wide::Tensors& parameters,
       s.state.push_back(is_kept ? states[i].at(next++) : wide::Tensor());
     check(s);
     s.gradient = s.gradient.contiguous();
-    if (!s.shared) models = s.value.size(0);
+    if (s.shared) continue;
+    const int64_t own = s.value.dim() > 0 ? s.value.size(0) : 0;
+    if (own != models && (own == 0 || counted))
+      wide::fail(
+          "[nw.optim] parameter: got one of shape {}, expected a dimension 0 of one entry for each "
+          "model, as the others have; try torch.optim for parameters that are not the models'",
+          s.value.sizes());
+    models = own;
+    counted = true;
   }
   for (const Parameter& s : all)
     if (s.shared && n > 1)

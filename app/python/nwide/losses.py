@@ -77,7 +77,7 @@ def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0, *,
     `params`: some of the parameters, in place of all. Returns the norms, `[N]`."""
     if not isinstance(wide, WideModule):
         fail("clip_grad_norm_", "module", type(wide).__name__, "a wide module", "torch.nn.utils.clip_grad_norm_")
-    names, shared = {id(p): name for name, p in wide.named_parameters()}, {id(p) for p in wide._held_once()}
+    names, stacked = {id(p): name for name, p in wide.named_parameters()}, wide._stacked()
     gradients = []
     for p in wide.parameters() if params is None else [params] if isinstance(params, torch.Tensor) else params:
         if id(p) not in names:  # its first dimension may not be the models of this wide module
@@ -85,7 +85,7 @@ def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0, *,
                  "torch.nn.utils.clip_grad_norm_ for others")
         if p.grad is None:
             continue
-        if id(p) in shared:
+        if id(p) not in stacked:
             fail("clip_grad_norm_", names[id(p)], "one parameter for all models", "each model's own",
                  "torch.nn.utils.clip_grad_norm_ over such parameters, and params= with each model's own")
         gradients.append(p.grad)

@@ -16,7 +16,7 @@ def _wide_among(parameters):
     """Whether any parameter stacks those of several models."""
     ids = {id(p) for p in parameters}
     for wide in list(LIVE):
-        if wide.n > 1 and ids & {id(p) for p in wide.parameters()} - {id(p) for p in wide._held_once()}:
+        if wide.n > 1 and ids & wide._stacked():
             return True
     return False
 

@@ -149,10 +149,15 @@ class WideModule(nn.Module):
             fail("wide", f"weight {error}", "none of this name", "the models' own, as tensors", "parametrisation or pruning of the "
                  "models before nw.compile")
 
+    def _stacked(self):
+        """The ids of the parameters that stack those of the models, `[N, ...]`."""
+        return {id(at.__dict__[kind][leaf]) for (at, kind, leaf), shared in zip(self._places, self._shared)
+                if not shared and kind == "_parameters" and leaf in at.__dict__[kind]}
+
     def _held_once(self):
-        """The parameters that all models share."""
-        return [at.__dict__[kind][leaf] for (at, kind, leaf), shared in zip(self._places, self._shared)
-                if shared and kind == "_parameters" and leaf in at.__dict__[kind]]
+        """The parameters without a dimension for models: those that all models share, and those that were added to this module."""
+        stacked = self._stacked()
+        return [p for p in self.parameters() if id(p) not in stacked]
 
     # ------------------------------------------------------------------ calls
 
