@@ -298,6 +298,16 @@ def gather(models, slot):
     return tensors
 
 
+def tied(models, tensors):
+    """The numbers of two of the models, different objects, that hold one tensor; () if there are none."""
+    first = {}
+    for i, (model, tensor) in enumerate(zip(models, tensors)):
+        other = first.setdefault(id(tensor), i)
+        if models[other] is not model:
+            return other, i
+    return ()
+
+
 class FunctionModule(nn.Module):
     """A function of tensors as a model without weights."""
 

@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from .architecture import FunctionModule, check_kept_apart, check_same, check_values, gather, path_text, refuse_recomputed, slots_of
+from .architecture import FunctionModule, check_kept_apart, check_same, check_values, gather, path_text, refuse_recomputed, slots_of, tied
 from .errors import Error, fail
-from .module import WideModule, moved
+from .module import WideModule
 from .options import Options
-from .recording import Form, argument_names, differ, hooked_parameters, see, torch_threads
+from .recording import Form, argument_names, differ, hooked_parameters, moved, see, torch_threads
 
 
 def compile(
@@ -95,10 +95,16 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
     check_same(models)
     check_kept_apart(models)
     slots = slots_of(models[0])
-    shared, one_for_all, weights = [], [], []
+    shared, one_for_all, weights, held_by_some = [], [], [], []
     for slot in slots:
         tensors = gather(models, slot)
-        one = one_for_each or len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
+        some = () if one_for_each else tied(models, tensors)
+        one = one_for_each or len(models) > 1 and all(t is tensors[0] for t in tensors) and (n is None or bool(some))
+        if some and not one:
+            held_by_some.append(slot.name)
+            if tensors[0].requires_grad:
+                fail("compile", slot.name, "one tensor that models {} and {} hold, but not all".format(*some),
+                     "one for each model, or one for all", "copy.deepcopy of every model, or requires_grad_(False) where it is not learned")
         captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
         shared.append(one or captured)
         one_for_all.append(one)
@@ -106,6 +112,7 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
                        else torch.stack([t.detach() for t in tensors]))
     own = copy.deepcopy(models[0])
     wide = kind(own, slots, weights, shared, one_for_all, len(models), in_dims, options)
+    wide.__dict__["_tied"] = tuple(held_by_some)
     wide.__dict__["_hooked"] = tuple(dict.fromkeys(name for model in models for name in hooked_parameters(model)))
     return wide, models
 

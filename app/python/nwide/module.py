@@ -17,11 +17,11 @@ from torch.utils import _pytree as pytree
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_extra_state
 from .errors import Error, fail, one_line
-from .one import Branch, One, Parts, refuse_late
+from .one import Branch, One, Parts, put, refuse_late
 from .options import Options, check_number
 from .progress import Progress
-from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
-                        separate, torch_threads)
+from .recording import (Form, Recorder, argument_names, autocast_of, batched, look, looped, modes, moved, named, placed,
+                        refuse_cut_off, refuse_held, same_values, separate, torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed, Some
 from .tracing import Order, device_of, expect_cpu, refuse, refuse_traces
@@ -47,6 +47,7 @@ class WideModule(nn.Module):
     _unseen = None  # `_call` as torch.compile sees it: run eagerly, with a graph break
     _strict = False  # True: a strategy that does not apply is an error instead of a fallback
     _hooked = ()  # names of parameters that had hooks in one of the models: copies have none
+    _tied = ()  # names of tensors that some of the models hold as one
 
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
         super().__init__()
@@ -259,7 +260,7 @@ class WideModule(nn.Module):
                        for w, shared in zip(self._weights(), self._shared)]
             made = WideModule(self._model, self._slots, weights, list(self._shared), self._one_for_all, k, self._in_dims,
                               self._options)
-            made.__dict__.update(_strict=self._strict, _hooked=self._hooked)
+            made.__dict__.update(_strict=self._strict, _hooked=self._hooked, _tied=self._tied)
             with KEEPING:
                 made = self._some.setdefault(k, made)
         made._modes_changed()
@@ -298,7 +299,7 @@ class WideModule(nn.Module):
         """The compiled program for a kind of call: its form, the submodules' modes, autocast, the default dtype."""
         if self._modes is None:
             self.__dict__["_modes"] = modes(self._model)
-        key = form.key(), dims, self._modes, _autocast(form.tensors or self._weights()), torch.get_default_dtype()
+        key = form.key(), dims, self._modes, autocast_of(form.tensors or self._weights()), torch.get_default_dtype()
         found = self._kept(key)
         if found is None:
             with COMPILING:
@@ -354,6 +355,9 @@ class WideModule(nn.Module):
     def _make_own(self, names):
         """Gives every model its own copy of the shared tensors that forward writes to."""
         for k, (slot, (at, kind, leaf)) in enumerate(zip(self._slots, self._places)):
+            if slot.name in names and slot.name in self._tied:
+                fail("forward", f"{slot.kind} {slot.name}", "a change of one tensor that some models hold", "one for each model",
+                     "copy.deepcopy of every model")
             if slot.name not in names or not self._shared[k]:
                 continue
             if self._one_for_all[k]:
@@ -562,8 +566,12 @@ class WideModule(nn.Module):
         models = list(models)
         if len(models) != self.n:
             fail("copy_to", "models", len(models), self.n, "one for each")
-        for i, model in enumerate(models):
-            self[i]._write(model)
+        written, all_pairs = {}, [pair for i, model in enumerate(models) for pair in self[i]._pairs(model)]
+        for name, target, tensor in all_pairs:
+            if not same_values(written.setdefault(id(target), tensor), tensor):
+                fail("copy_to", name, "one tensor that several of these models hold, and different values for it", "one for each model",
+                     "copy.deepcopy of every model")
+        put(all_pairs)
 
     def __repr__(self):
         return f"WideModule({self.n} x {type(self._model).__name__})"
@@ -585,17 +593,3 @@ def cache_info() -> CacheInfo:
         cores = {id(core): core for wide in live for core, _ in wide._cores.values()}
     kept = [core.kept() for core in cores.values()]
     return CacheInfo(len(live), *(sum(column) for column in zip(*kept)) if kept else (0, 0, 0))
-
-
-def moved(tensor, source, target):
-    """Moves the dimension of the models as `in_dims` says."""
-    try:
-        return tensor.movedim(source, target)
-    except IndexError:
-        fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
-
-
-def _autocast(tensors):
-    """The dtype of autocast on the device that the tensors lie on, or False."""
-    kind = "cuda" if tensors and tensors[0].is_cuda else "cpu"
-    return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)

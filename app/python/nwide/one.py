@@ -44,7 +44,8 @@ class One:
         if self._wide._frozen:
             self._wide._forget()
 
-    def _write(self, model):
+    def _pairs(self, model):
+        """For each of the weights its name, the tensor of `model` that it goes to, and its values."""
         pairs = []
         for slot, tensor in self._own():
             try:
@@ -54,16 +55,21 @@ class One:
             if not isinstance(target, torch.Tensor) or target.shape != tensor.shape:
                 fail("copy_to", slot.name, tuple(target.shape) if isinstance(target, torch.Tensor) else "none",
                      tuple(tensor.shape), "models of this architecture")
-            pairs.append((target, tensor))
-        with torch.no_grad():
-            for target, tensor in pairs:
-                target.copy_(tensor)
+            pairs.append((slot.name, target, tensor))
+        return pairs
 
     def module(self) -> nn.Module:
         """A separate nn.Module with a copy of these weights."""
         own = self._wide._one_model()
-        self._write(own)
+        put(self._pairs(own))
         return own
+
+
+def put(pairs):
+    """Writes weights into models' tensors, as `One._pairs` gives them."""
+    with torch.no_grad():
+        for _, target, tensor in pairs:
+            target.copy_(tensor)
 
 
 class Parts(dict):

@@ -539,3 +539,17 @@ def separate(model, slots, arguments, tensors):
         args, kwargs = arguments.call(inputs)
         return [leaf for leaf in pytree.tree_leaves(own(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
     return run
+
+
+def moved(tensor, source, target):
+    """Moves the dimension of the models as `in_dims` says."""
+    try:
+        return tensor.movedim(source, target)
+    except IndexError:
+        fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
+
+
+def autocast_of(tensors):
+    """The dtype of autocast on the device that the tensors lie on, or False."""
+    kind = "cuda" if tensors and tensors[0].is_cuda else "cpu"
+    return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)
