@@ -14,7 +14,8 @@ from .architecture import FunctionModule, check_kept_apart, check_same, check_va
 from .errors import Error, fail
 from .module import WideModule
 from .options import Options
-from .recording import Form, argument_names, differ, hooked_parameters, moved, see, torch_threads
+from .recording import Form, argument_names, differ, hooked_parameters, modes, see, torch_threads
+from .tracing import moved
 
 
 def compile(
@@ -46,6 +47,8 @@ def compile(
     if dropout:
         models = _dropping(models)
     wide, models = assemble(WideModule, models, n, in_dims, options, share_weights)
+    if dropout:
+        wide.__dict__["_dropping"] = modes(models[0])
     if sample is not None:
         with torch_threads(wide._options.threads):
             _compile_for(wide, models, sample)

@@ -20,11 +20,11 @@ from .errors import Error, fail, one_line
 from .one import Branch, One, Parts, put, refuse_late
 from .options import Options, check_number
 from .progress import Progress
-from .recording import (Form, Recorder, argument_names, autocast_of, batched, look, looped, modes, moved, named, placed,
-                        refuse_cut_off, refuse_held, same_values, separate, torch_threads)
+from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
+                        same_values, separate, torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed, Some
-from .tracing import Order, device_of, expect_cpu, refuse, refuse_traces
+from .tracing import Order, autocast_of, device_of, expect_cpu, moved, refuse, refuse_traces
 
 COMPILING = threading.RLock()  # recordings set the process's random state and flags
 KEEPING = threading.Lock()  # guards the caches of compiled programs
@@ -47,6 +47,7 @@ class WideModule(nn.Module):
     _unseen = None  # `_call` as torch.compile sees it: run eagerly, with a graph break
     _strict = False  # True: a strategy that does not apply is an error instead of a fallback
     _hooked = ()  # names of parameters that had hooks in one of the models: copies have none
+    _dropping = None  # the modes in which only layers of dropout are in train mode
     _tied = ()  # names of tensors that some of the models hold as one
 
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
@@ -260,7 +261,7 @@ class WideModule(nn.Module):
                        for w, shared in zip(self._weights(), self._shared)]
             made = WideModule(self._model, self._slots, weights, list(self._shared), self._one_for_all, k, self._in_dims,
                               self._options)
-            made.__dict__.update(_strict=self._strict, _hooked=self._hooked, _tied=self._tied)
+            made.__dict__.update(_strict=self._strict, _hooked=self._hooked, _tied=self._tied, _dropping=self._dropping)
             with KEEPING:
                 made = self._some.setdefault(k, made)
         made._modes_changed()
@@ -335,7 +336,7 @@ class WideModule(nn.Module):
         weights = self._weights()
         device = device_of([*zip([slot.name for slot in self._slots], weights), *zip([f"input {name}" for name in names], form.tensors)])
         one = Form(form.build([t if d is None else t.select(d, 0) for t, d in zip(form.tensors, dims)]))
-        exporting, updates, outside = look(self._model, self._slots, one)
+        exporting, updates, outside = look(self._model, self._slots, one, self._modes == self._dropping)
         self._make_own(updates)
         recorder = Recorder(self._model, form, exporting, self._hooked)
         recorder.device, recorder.order = device, Order(device) if device.type == "cuda" else None

@@ -1,5 +1,6 @@
 """Runs a model so that the engine can record its operators."""
 
+import collections
 import contextlib
 import copy
 import gc
@@ -12,6 +13,7 @@ import traceback
 import torch
 from torch.nn.utils import parametrize
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _core, guards
 from .architecture import PLAIN, path_text
@@ -392,10 +394,12 @@ def named(model, slots):
     return parameters, others
 
 
-def look(model, slots, form):
-    """Whether a call must be recorded with the flag of torch.export set, by which libraries leave out
-    checks of values, the names of what it changes, and the tensors that forward takes from outside.
+def look(model, slots, form, dropping=False):
+    """`dropping`: only layers of dropout are in train mode. Returns whether a call must be recorded with the flag of torch.export
+    set, by which libraries leave out checks of values, the names of what it changes, and the tensors that forward takes from outside.
     Refuses what another call, with other chance outside of torch, would do otherwise."""
+    if dropping:
+        refuse_left_out(model, form)
     one, exporting, recorder = see(model, slots, form, seed=1)
     before = form.key()
     other, _, again = see(model, slots, form, seed=2)
@@ -410,6 +414,45 @@ def look(model, slots, form):
         fail("forward", "argument", "a change of what it holds in every call", "an argument left as it is", "to return the value")
     outside = [a for a, b in zip(one.constants, other.constants) if a is b and (a.is_floating_point() or a.is_complex())]
     return exporting, one.updates, outside
+
+
+class _Draws(TorchDispatchMode):
+    """Counts the masks of dropout by the submodule whose code draws them."""
+
+    def __init__(self, model):
+        super().__init__()
+        self._paths, self.counts = {id(module): path for path, module in model.named_modules()}, collections.Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        schema = function._schema
+        given = {**dict(zip([argument.name for argument in schema.arguments], args)), **kwargs}
+        if "bernoulli" in schema.name or "dropout" in schema.name or given.get("dropout_p"):
+            owners = (id(frame.f_locals.get("self")) for frame, _ in traceback.walk_stack(None))
+            self.counts[next((self._paths[owner] for owner in owners if owner in self._paths), "")] += 1
+        return function(*args, **kwargs)
+
+
+def refuse_left_out(model, form):
+    """Raises Error for dropout that a module draws in its own train mode, as by F.dropout(x, p, self.training), where only layers of
+    dropout are in train mode."""
+    counts = []
+    for training in (False, True):
+        own = copy.deepcopy(model)
+        for module in own.modules():
+            if training and not any(name.startswith("running_") for name in module._buffers):
+                module.training = True
+        try:
+            with torch.inference_mode(False), torch.no_grad(), untouched_randomness(0, [*form.tensors, *own.parameters()]), \
+                    _Draws(own) as draws:
+                args, kwargs = form.call([t.clone() for t in form.tensors])
+                own(*args, **kwargs)
+        except Exception:
+            return  # what fails in eval mode is refused when it is recorded; train mode may need more than these arguments
+        counts.append(draws.counts)
+    for path in counts[1] - counts[0]:
+        fail("compile", "dropout", f"functional dropout in {path_text(path)}, which eval mode leaves out", "layers such as nn.Dropout",
+             "net.train(), its batch norms in eval(), and nw.compile(net, n=50, share_weights=True) without dropout=True")
 
 
 def differ(one, other):
@@ -539,17 +582,3 @@ def separate(model, slots, arguments, tensors):
         args, kwargs = arguments.call(inputs)
         return [leaf for leaf in pytree.tree_leaves(own(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
     return run
-
-
-def moved(tensor, source, target):
-    """Moves the dimension of the models as `in_dims` says."""
-    try:
-        return tensor.movedim(source, target)
-    except IndexError:
-        fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
-
-
-def autocast_of(tensors):
-    """The dtype of autocast on the device that the tensors lie on, or False."""
-    kind = "cuda" if tensors and tensors[0].is_cuda else "cpu"
-    return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)

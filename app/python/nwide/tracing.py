@@ -88,3 +88,17 @@ class Order:
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             fail("backward", f"call on {self.device}", "tensors that require gradients", "none off the CPU",
                  'torch.no_grad() around the call, or nw.train(..., device="cuda:0") to train on a GPU')
+
+
+def moved(tensor, source, target):
+    """Moves the dimension of the models as `in_dims` says."""
+    try:
+        return tensor.movedim(source, target)
+    except IndexError:
+        fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
+
+
+def autocast_of(tensors):
+    """The dtype of autocast on the device that the tensors lie on, or False."""
+    kind = "cuda" if tensors and tensors[0].is_cuda else "cpu"
+    return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)

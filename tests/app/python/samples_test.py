@@ -8,6 +8,7 @@ import copy  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
@@ -62,6 +63,69 @@ class MonteCarlo(unittest.TestCase):
             nw.compile(nn.Linear(2, 2), n=3, dropout=True)
         with self.assertRaisesRegex(nw.Error, r"^\[compile\] dropout: got list, expected .*; try "):
             nw.compile([nn.Dropout(0.5)] * 3, dropout=True)
+
+
+class Functional(nn.Module):
+    """Dropout by functions beside a layer; with `p`, in the attention too."""
+
+    def __init__(self, p=0.0):
+        super().__init__()
+        self.first, self.drop, self.norm, self.last = nn.Linear(6, 40), nn.Dropout(0.1), nn.BatchNorm1d(40), nn.Linear(40, 3)
+        self.p = p
+
+    def forward(self, x):
+        h = self.norm(self.drop(self.first(x)))
+        if not self.p:
+            return self.last(F.dropout(h, 0.5, self.training))
+        h = h.view(1, len(h), 4, 10).transpose(1, 2)
+        h = F.scaled_dot_product_attention(h, h, h, dropout_p=self.p if self.training else 0.0)
+        return self.last(h.transpose(1, 2).reshape(-1, 40))
+
+
+class FunctionalDropout(unittest.TestCase):
+    def test_is_refused_by_name_where_it_would_be_left_out(self):
+        x = torch.randn(5, 6)
+        for net, where in ((Functional(), "the model itself"), (Functional(0.5), "the model itself"),
+                           (nn.Sequential(nn.Linear(6, 6), Functional()), "1"), (Functional().train(), "the model itself")):
+            said = rf"^\[compile\] dropout: got functional dropout in {where}, which eval mode leaves out, expected .*; try net.train\(\)"
+            with self.assertRaisesRegex(nw.Error, said):
+                nw.compile(net, x, n=3, in_dims=None, share_weights=True, dropout=True)
+            wide = nw.compile(net, n=3, dropout=True)
+            for call in (lambda: wide(x.expand(3, 5, 6)), lambda: wide.at([0, 2])(x.expand(2, 5, 6))):
+                self.assertRaisesRegex(nw.Error, said, call)
+            with torch.inference_mode():
+                self.assertRaisesRegex(nw.Error, said, lambda: wide(torch.ones(3, 5, 6)))
+            wide.eval()  # draws nothing, as asked for
+            torch.testing.assert_close(wide(x.expand(3, 5, 6))[1], net.eval()(x), rtol=1e-5, atol=1e-5)
+
+    def test_other_chance_of_train_mode_is_not_dropout(self):
+        class Noisy(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.drop, self.leaky = nn.Dropout(0.4), nn.RReLU()
+
+            def forward(self, x):
+                return self.drop(self.leaky(x + torch.randn_like(x)) if self.training else self.leaky(x))
+
+        x = torch.randn(50, 60)
+        y = nw.compile(Noisy(), x, n=3, in_dims=None, share_weights=True, dropout=True)(x)
+        kept = F.rrelu(x) / 0.6
+        self.assertTrue(bool(((y == 0) | torch.isclose(y, kept)).all()))
+        self.assertLess(abs(float((y == 0).float().mean()) - 0.4), 0.05)
+
+    def test_the_way_out_works(self):
+        """Variances of the samples are those of one module's own calls."""
+        torch.manual_seed(0)
+        samples, x = 4000, torch.randn(5, 6)
+        for p in (0.0, 0.5):
+            net = Functional(p)
+            net(torch.randn(50, 6))
+            net.train().norm.eval()
+            y = nw.compile(net, x, n=samples, in_dims=None, share_weights=True)(x).detach().double()
+            with torch.no_grad():
+                own = torch.stack([net(x) for _ in range(samples)]).double()
+            self.assertLess(float((y.var(0) / own.var(0) - 1).abs().max()), 0.2)
+            self.assertLess(float(((y.mean(0) - own.mean(0)) / (own.var(0) * 2 / samples).sqrt()).abs().max()), 5)
 
 
 class Graph(nn.Module):
