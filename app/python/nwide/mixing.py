@@ -32,6 +32,13 @@ def _look(optimizer, *_):
 register_optimizer_step_pre_hook(_look)
 
 
+def _guard(decorated, guarded):
+    """Puts `guarded` of the function that PyTorch's decorator holds in its place: who imported the decorated one before calls it, too."""
+    for cell in decorated.__closure__:
+        if cell.cell_contents is decorated.__wrapped__:
+            cell.cell_contents = guarded(decorated.__wrapped__)
+
+
 def _guarded(plain):
     """Guards what torch.nn.utils.clip_grad_norm_ ends with, which would clip all models by one common norm."""
     @functools.wraps(plain)
@@ -45,8 +52,7 @@ def _guarded(plain):
     return _clip_grads_with_norm_
 
 
-# clip_grad_norm_ finds it by name at every call, so that this holds for one imported before, too.
-nn.utils.clip_grads_with_norm_ = nn.utils.clip_grad._clip_grads_with_norm_ = _guarded(nn.utils.clip_grad._clip_grads_with_norm_)
+_guard(nn.utils.clip_grads_with_norm_, _guarded)
 
 
 def _guarded_update(plain):
@@ -61,4 +67,4 @@ def _guarded_update(plain):
     return update_bn
 
 
-swa_utils.update_bn = _guarded_update(swa_utils.update_bn)
+_guard(swa_utils.update_bn, _guarded_update)

@@ -14,7 +14,8 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.nn.utils import clip_grad_norm_  # noqa: E402
+from torch.nn.utils import clip_grad_norm_, clip_grads_with_norm_  # noqa: E402
+from torch.optim.swa_utils import AveragedModel, update_bn  # noqa: E402
 
 import nwide as nw  # noqa: E402
 
@@ -491,6 +492,8 @@ class Optim(unittest.TestCase):
             clip_grad_norm_(wide.parameters(), 1.0)  # imported before the package
         with self.assertRaisesRegex(nw.Error, r"^\[torch.nn.utils.clip_grad_norm_\] .*; try nw.clip_grad_norm_"):
             torch.nn.utils.clip_grads_with_norm_(wide.parameters(), 1.0, torch.tensor(2.0))
+        with self.assertRaisesRegex(nw.Error, r"^\[torch.nn.utils.clip_grad_norm_\] .*; try nw.clip_grad_norm_"):
+            clip_grads_with_norm_(wide.parameters(), 1.0, torch.tensor(2.0))
         plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(nw.optim.Adam(wide, lr=LR), patience=0)
         with self.assertRaisesRegex(nw.Error, r"ReduceLROnPlateau"):
             for _ in range(3):
@@ -499,13 +502,20 @@ class Optim(unittest.TestCase):
         inside = torch.nn.Sequential(nw.compile(norms))
         with self.assertRaisesRegex(nw.Error, r"^\[torch.optim.swa_utils.update_bn\] .*; try calls of wide.train"):
             torch.optim.swa_utils.update_bn([x], inside)
+        with self.assertRaisesRegex(nw.Error, r"^\[torch.optim.swa_utils.update_bn\] .*; try calls of wide.train"):
+            update_bn([x], AveragedModel(inside))
         torch.optim.swa_utils.update_bn([x], wide)  # no batch norm: nothing to do
         torch.optim.swa_utils.update_bn([x[0]], norms[0])
         self.assertLess((norms[0].running_mean - x[0].mean(0)).abs().max(), 1e-6)
         model = net(0)
         model(x[0]).sum().backward()
         torch.optim.Adafactor(model.parameters()).step()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        gradients = [p.grad.clone() for p in model.parameters()]
+        norm = clip_grad_norm_(model.parameters(), 1.0)
+        torch.testing.assert_close(norm, torch.cat([g.flatten() for g in gradients]).norm())
+        clip_grads_with_norm_(model.parameters(), 0.1, torch.tensor(1.0))
+        for p, gradient in zip(model.parameters(), gradients):
+            torch.testing.assert_close(p.grad, 0.1 * gradient / norm)
 
     def test_wrong_values_are_refused(self):
         _, wide = twins()
