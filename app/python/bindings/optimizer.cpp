@@ -69,9 +69,9 @@ void check(const Parameter& s) {
                                        t.numel() == s.value.numel()));
   if (!s.value.is_contiguous())
     wide::fail(
-        "[nw.optim] parameter: got one that is not contiguous, of shape {}, expected contiguous "
+        "[nw.optim] parameter: got one that is not contiguous, of shape [{}], expected contiguous "
         "ones; try p.data = p.data.contiguous(), or torch.optim.AdamW",
-        s.value.sizes());
+        fmt::join(s.value.sizes(), ", "));
   if (!alike || !s.value.is_cpu())
     wide::fail(
         "[nw.optim] parameter: got one whose gradient or state lies otherwise, expected both as "
@@ -107,9 +107,10 @@ void optimizer_step(const std::string& name, const wide::Tensors& parameters,
     const int64_t own = s.value.dim() > 0 ? s.value.size(0) : 0;
     if (own != models && (own == 0 || counted))
       wide::fail(
-          "[nw.optim] parameter: got one of shape {}, expected a dimension 0 of one entry for each "
+          "[nw.optim] parameter: got one of shape [{}], expected a dimension 0 of one entry for "
+          "each "
           "model, as the others have; try torch.optim for parameters that are not the models'",
-          s.value.sizes());
+          fmt::join(s.value.sizes(), ", "));
     models = own;
     counted = true;
   }

@@ -111,8 +111,8 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
         captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
         shared.append(one or captured)
         one_for_all.append(one)
-        weights.append(tensors[0].detach().clone() if one or captured
-                       else torch.stack([t.detach() for t in tensors]))
+        weights.append(tensors[0].detach().clone(memory_format=torch.contiguous_format) if one or captured
+                       else torch.stack([t.detach() for t in tensors]).contiguous())  # a stack keeps channels_last
     own = copy.deepcopy(models[0])
     wide = kind(own, slots, weights, shared, one_for_all, len(models), in_dims, options)
     wide.__dict__["_tied"] = tuple(held_by_some)

@@ -105,6 +105,35 @@ class Added(unittest.TestCase):
             for name, p in wide.named_parameters():
                 self.assertTrue(torch.equal(p, before[name]), name)
 
+    def test_weights_that_lie_otherwise(self):
+        """Those of models in channels_last, or transposed, are stepped as PyTorch's; one that the user lays otherwise is refused."""
+        torch.manual_seed(0)
+        turned = nn.Linear(36, 2).double()
+        turned.weight = nn.Parameter(turned.weight.detach().T.contiguous().T)
+        models = [nn.Sequential(nn.Conv2d(3, 4, 3).double().to(memory_format=torch.channels_last), nn.Tanh(), nn.Flatten(),
+                                copy.deepcopy(turned)) for _ in range(N)]
+        x = torch.randn(N, 5, 3, 5, 5, dtype=torch.float64)
+        for once in (False, True):
+            separate = [copy.deepcopy(models[0])] if once else copy.deepcopy(models)
+            wide = nw.compile(models[0], n=N, share_weights=True, options=OPTIONS) if once else nw.compile(models, options=OPTIONS)
+            optimizer = nw.optim.AdamW(wide, lr=0.1)
+            others = torch.optim.AdamW([p for m in separate for p in m.parameters()], lr=0.1)
+            for _ in range(3):
+                optimizer.zero_grad()
+                wide(x).square().sum().backward()
+                optimizer.step()
+                others.zero_grad()
+                sum(separate[0 if once else i](own).square().sum() for i, own in enumerate(x)).backward()
+                others.step()
+            for name, p in wide.named_parameters():
+                torch.testing.assert_close(p, separate[0].get_parameter(name) if once else torch.stack(
+                    [m.get_parameter(name) for m in separate]), rtol=1e-9, atol=1e-9)
+        kernel = wide.get_parameter("0.weight")
+        kernel.data = kernel.data.to(memory_format=torch.channels_last)
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] parameter: got one that is not contiguous, of shape \[4, 3, 3, 3\], "
+                                              r".*; try p.data = p.data.contiguous\(\)"):
+            optimizer.step()
+
     def test_clipping(self):
         """Refused by name beside the models' own, whose norms are theirs alone."""
         for shape in ((), (2,), (5,), (N,)):
