@@ -107,9 +107,8 @@ void optimizer_step(const std::string& name, const wide::Tensors& parameters,
     const int64_t own = s.value.dim() > 0 ? s.value.size(0) : 0;
     if (own != models && (own == 0 || counted))
       wide::fail(
-          "[nw.optim] parameter: got one of shape [{}], expected a dimension 0 of one entry for "
-          "each "
-          "model, as the others have; try torch.optim for parameters that are not the models'",
+          "[nw.optim] parameter: got one of shape [{}], expected [models, ...] as the others have; "
+          "try torch.optim for parameters that are not the models'",
           fmt::join(s.value.sizes(), ", "));
     models = own;
     counted = true;
