@@ -11,8 +11,8 @@ from . import _core
 from .errors import fail
 from .module import WideModule
 
-_MEANS = {F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy,
-          F.binary_cross_entropy_with_logits, F.soft_margin_loss, F.poisson_nll_loss}
+_MEANS = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy,
+          F.binary_cross_entropy_with_logits, F.soft_margin_loss, F.poisson_nll_loss)
 
 
 def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -62,10 +62,13 @@ def _quickly(loss, args, kwargs):
             return _core.cross_entropy(out, target, kwargs.get("ignore_index", -100))
         if loss is F.mse_loss and not kwargs and out.shape == target.shape and out.dtype == target.dtype and out.numel() > 0:
             return _core.mse_loss(out, target)
-    if loss in _MEANS and not kwargs and out.shape == target.shape:
+    if not kwargs and out.shape == target.shape and any(loss is mean for mean in _MEANS):  # one may have no hash
         return loss(out, target, reduction="none").reshape(len(out), -1).mean(1)
     if loss is not F.cross_entropy or kwargs.keys() - {"ignore_index"} or target.is_floating_point() or out.dim() < 3:
         return None
+    if target.dim() < 2:
+        fail("per_model", "target", tuple(target.shape), f"{(*out.shape[:2], *out.shape[3:])}, the rows of each model",
+             "y.expand(N, *y.shape) where all models have the same")
     each = F.cross_entropy(out.flatten(0, 1), target.flatten(0, 1), reduction="none", **kwargs)
     counted = (target != kwargs.get("ignore_index", -100)).flatten(1).sum(1)
     return each.view(out.shape[0], -1).sum(1) / counted

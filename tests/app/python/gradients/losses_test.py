@@ -9,6 +9,7 @@ import package  # noqa: E402
 
 package.enter()
 
+import dataclasses  # noqa: E402
 import math  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
@@ -41,6 +42,26 @@ class Losses(unittest.TestCase):
             nw.per_model(F.cross_entropy)(out, y[0])
         with self.assertRaisesRegex(nw.Error, r"^\[per_model\] loss: got .*, expected one number; try "):
             nw.per_model(lambda a, b: a - b)(out, real)
+
+    def test_losses_without_a_hash(self):
+        @dataclasses.dataclass
+        class Scaled:
+            scale: float
+
+            def __call__(self, out, y):
+                return self.scale * (out - y).square().mean()
+
+        out, y = torch.randn(N, 7, 4), torch.randn(N, 7, 4)
+        torch.testing.assert_close(nw.per_model(Scaled(2.0))(out, y), 2 * (out - y).square().mean((1, 2)))
+
+    def test_classes_without_a_dimension_for_models(self):
+        """Where there are as many rows as models the sizes alone do not tell."""
+        y = torch.randint(0, 4, (N,))
+        for shape, said in (((N, N, 4), rf"\({N}, {N}\)"), ((N, N, 4, 2), rf"\({N}, {N}, 2\)")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[per_model\] target: got \({N},\), expected {said}, .*; try y.expand"):
+                nw.per_model(F.cross_entropy)(torch.randn(shape), y)
+        out = torch.randn(N, N, 4)
+        torch.testing.assert_close(nw.per_model(F.cross_entropy)(out, y.expand(N, N)), torch.stack([F.cross_entropy(own, y) for own in out]))
 
     def test_gradients_of_the_losses_of_one_node(self):
         """First and second derivatives, of rows ignored, of other strides, and beneath what looks at tensors otherwise."""
