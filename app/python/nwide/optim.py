@@ -19,10 +19,16 @@ _OTHER_STEPS = ("amsgrad", "maximize", "centered")  # options of torch's optimis
 
 
 def _elementwise(operation):
-    """A method that computes `operation` of each model's number and one for all, or that of the other PerModel."""
+    """A method that computes `operation` of each model's number and one for all, or that of the other PerModel, list or tensor."""
     def method(self, other):
-        others = other.values if isinstance(other, PerModel) else (float(other),) * len(self)
-        return PerModel(operation(a, b) for a, b in zip(self.values, others, strict=True))
+        others = other.tolist() if hasattr(other, "tolist") else other
+        try:
+            others = PerModel(others).values if hasattr(others, "__len__") else (float(others),) * len(self)
+        except (TypeError, ValueError):
+            return NotImplemented
+        if len(others) != len(self):
+            fail("nw.optim", "hyperparameter", f"{len(others)} values", f"{len(self)}, one for each model", "one number for all")
+        return PerModel(map(operation, self.values, others))
     return method
 
 
@@ -52,7 +58,12 @@ class PerModel:
     __add__ = __radd__ = _elementwise(operator.add)
     __mul__ = __rmul__ = _elementwise(operator.mul)
     __sub__, __rsub__ = _elementwise(operator.sub), _elementwise(lambda a, b: b - a)
-    __truediv__, __pow__ = _elementwise(operator.truediv), _elementwise(operator.pow)
+    __truediv__, __rtruediv__ = _elementwise(operator.truediv), _elementwise(lambda a, b: b / a)
+    __pow__ = _elementwise(operator.pow)
+    __array_ufunc__ = None  # NumPy's numbers and arrays leave operators to this class
+
+    def __neg__(self):
+        return PerModel(-v for v in self.values)
 
     def __eq__(self, other):
         return isinstance(other, PerModel) and self.values == other.values
@@ -63,6 +74,12 @@ class PerModel:
     def _refused(self, *_):
         fail("nw.optim", "hyperparameter", f"{len(self)} models' values", "one number for all, as ReduceLROnPlateau takes",
              "a scheduler that multiplies, such as LambdaLR")
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        """A function of PyTorch that is given one: torch.optim steps with a state of `nw.optim`, or a tensor is on its left."""
+        fail("nw.optim", "hyperparameter", "a number for each model", f"one number for all, as torch's {function.__name__} takes",
+             "nw.optim, or the tensor to the right of it")
 
     __lt__ = __le__ = __gt__ = __ge__ = __float__ = __bool__ = _refused
 
