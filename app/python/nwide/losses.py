@@ -88,7 +88,7 @@ def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0, *,
                  "torch.nn.utils.clip_grad_norm_ for others")
         if p.grad is None:
             continue
-        if id(p) not in stacked:
+        if id(p) not in stacked and any(p is other for other in wide._held_once()):
             fail("clip_grad_norm_", names[id(p)], "one parameter for all models", "each model's own",
                  "torch.nn.utils.clip_grad_norm_ over such parameters, and params= with each model's own")
         gradients.append(p.grad)

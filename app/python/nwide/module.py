@@ -157,8 +157,9 @@ class WideModule(nn.Module):
                 if not shared and kind == "_parameters" and leaf in at.__dict__[kind]}
 
     def _held_once(self):
-        """The parameters without a dimension for models: those that all models share, and those that were added to this module."""
-        stacked = self._stacked()
+        """The parameters without a dimension for models: those that all models share, and those that were added to this module,
+        unless in another wide module of as many models."""
+        stacked = set().union(*(m._stacked() for m in self.modules() if isinstance(m, WideModule) and m.n == self.n))
         return [p for p in self.parameters() if id(p) not in stacked]
 
     # ------------------------------------------------------------------ calls

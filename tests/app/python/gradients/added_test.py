@@ -91,6 +91,27 @@ class Added(unittest.TestCase):
                             each.step()
                     self.same(wide, others, models, twins)
 
+    def test_another_wide_module(self):
+        """Of as many models: each model's own, too."""
+        wide, models = made()
+        torch.manual_seed(1)
+        heads = [nn.Linear(4, 2).double() for _ in range(N)]
+        wide.head = nw.compile(copy.deepcopy(heads), options=OPTIONS)
+        optimizer = nw.optim.AdamW(wide, lr=LR)
+        separate = [torch.optim.AdamW([*m.parameters(), *head.parameters()], lr=lr) for m, head, lr in zip(models, heads, LR)]
+        x = torch.randn(N, 5, 3, dtype=torch.float64)
+        for _ in range(3):
+            for each in (optimizer, *separate):
+                each.zero_grad()
+            wide.head(wide(x)).square().sum().backward()
+            sum(head(m(own)).square().sum() for head, m, own in zip(heads, models, x)).backward()
+            norms = [nn.utils.clip_grad_norm_([*m.parameters(), *head.parameters()], 0.1) for m, head in zip(models, heads)]
+            torch.testing.assert_close(nw.clip_grad_norm_(wide, 0.1), torch.stack(norms))
+            for each in (optimizer, *separate):
+                each.step()
+        self.same(wide, list(wide.head.parameters()), models, [torch.stack([getattr(head, name) for head in heads])
+                                                               for name in ("weight", "bias")])
+
     def test_put_into_a_group_behind_the_optimiser_s_back(self):
         wide, _ = made()
         optimizer = nw.optim.SGD(wide, lr=0.1)
