@@ -8,6 +8,7 @@ from torch import nn
 
 from .architecture import aliases_of, refuse_extra_state
 from .errors import fail
+from .recording import same_values
 
 
 class One:
@@ -66,7 +67,12 @@ class One:
 
 
 def put(pairs):
-    """Writes weights into models' tensors, as `One._pairs` gives them."""
+    """Writes weights into models' tensors, as `One._pairs` gives them. Raises Error for two values for one tensor."""
+    written = {}
+    for name, target, tensor in pairs:
+        if not same_values(written.setdefault(id(target), tensor), tensor):
+            fail("copy_to", name, "one tensor that several of these models hold, and different values for it", "one for each model",
+                 "copy.deepcopy of every model")
     with torch.no_grad():
         for _, target, tensor in pairs:
             target.copy_(tensor)
