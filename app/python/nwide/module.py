@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_extra_state
 from .errors import Error, fail, one_line
-from .one import Branch, One, Parts, put, refuse_late
+from .one import Branch, One, Parts, own_train, put, refuse_late
 from .options import Options, check_number
 from .progress import Progress
 from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
@@ -79,6 +79,8 @@ class WideModule(nn.Module):
         if name == "training" and "_model" in self.__dict__:
             self._model.training = value
             self._modes_changed()
+
+    train = own_train
 
     def _modes_changed(self):
         self.__dict__.update(_modes=None, _quick=None, _rows_apart=None)

@@ -2,13 +2,16 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import TypeVar
 
 import torch
 from torch import nn
 
-from .architecture import aliases_of, refuse_extra_state
+from .architecture import PLAIN, aliases_of, path_text, refuse_extra_state
 from .errors import fail
 from .recording import same_values
+
+Tree = TypeVar("Tree", bound=nn.Module)
 
 
 class One:
@@ -113,6 +116,57 @@ class Parts(dict):
             self[name] = module
 
 
+def own_train(self: Tree, mode: bool = True) -> Tree:
+    """As nn.Module.train of a wide module or of a part of it. A `train` of the models' own classes decides about the modes of
+    the parts, and about which parameters need gradients."""
+    wide, path = (self._wide, self._path) if isinstance(self, Branch) else (self, "")
+    module = wide._model.get_submodule(path)
+    if all(type(m).train is nn.Module.train for m in module.modules()):
+        return nn.Module.train(self, mode)
+    flags = [(slot.of(wide._model), weight) for slot, weight in zip(wide._slots, wide._weights()) if slot.kind == "parameter"]
+    for own, weight in flags:
+        own.requires_grad_(weight.requires_grad)
+    before = {m: (dict(vars(m)), _versions(m)) for m in module.modules()}
+    try:
+        module.train(mode)
+        for name, m in module.named_modules():
+            _refuse_more_than_modes(m, path_text(f"{path}.{name}".strip(".")), *before[m])
+    except Exception:
+        for m, (values, _) in before.items():
+            vars(m).clear()
+            vars(m).update(values)
+        raise
+    for own, weight in flags:
+        if weight.requires_grad != own.requires_grad:
+            weight.requires_grad_(own.requires_grad)
+    _take_modes(self, module, mode)
+    return self
+
+
+def _versions(module):
+    return {name: (id(t), t._version) for held in (module._parameters, module._buffers) for name, t in held.items() if t is not None}
+
+
+def _refuse_more_than_modes(module, what, values, versions):
+    """Raises Error if a module's own `train` changed what compiled programs do not see."""
+    now, versions_now = vars(module), _versions(module)
+    changed = [name for name in now.keys() | values.keys() if name != "training" and not (name in now and name in values and (
+        now[name] is values[name] or isinstance(now[name], PLAIN) and now[name] == values[name]))]
+    changed += [name for name in versions_now.keys() | versions.keys() if versions_now.get(name) != versions.get(name)]
+    if changed:
+        fail("wide", f"train of {what}", f"one that changes {min(changed)}", "one that sets modes", "self.training in forward")
+
+
+def _take_modes(at, module, mode):
+    """Sets the modes of `at` and its parts to those of the models' submodules; `mode` is for modules that were added to them."""
+    at.training = module.training
+    for name, part in at._modules.items():
+        if isinstance(part, Branch):
+            _take_modes(part, module.get_submodule(name), mode)
+        elif part is not None:
+            part.train(mode)
+
+
 class Branch(nn.Module):
     """One submodule in the models' tree of names. Its train/eval mode applies to that submodule of all models."""
 
@@ -127,6 +181,8 @@ class Branch(nn.Module):
         if name == "training" and "_wide" in self.__dict__:
             self._wide._model.get_submodule(self._path).training = value
             self._wide._modes_changed()
+
+    train = own_train
 
     def _no_hook(self, *_, **__):
         fail("wide", f"hook of {self._path}", "one of a part, which is never called by itself", "hooks of the wide module",

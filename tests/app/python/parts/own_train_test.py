@@ -1,0 +1,133 @@
+"""A `train` that the models' classes have of their own, such as one that keeps batch norm frozen, beside separate modules."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import copy  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+OPTIONS = nw.Options(tune=False, threads=1)
+
+
+class Frozen(nn.Module):
+    """Fine-tuning: batch norm stays in evaluation, the first layer is not trained in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 6)
+        self.bn = nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return self.bn(self.first(x))
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.bn.eval()
+        self.first.weight.requires_grad_(not mode)
+        return self
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Frozen()
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return self.norm(self.part(x))
+
+
+class Merging(nn.Linear):
+    """A layer that changes its weights with the mode, as some of LoRA's do."""
+
+    merged = False
+
+    def train(self, mode=True):
+        super().train(mode)
+        if self.merged == mode:
+            self.weight.data += 1 if mode else -1
+            self.merged = not mode
+        return self
+
+
+class Scaling(nn.Linear):
+    def train(self, mode=True):
+        super().train(mode)
+        with torch.no_grad():
+            self.bias.mul_(2)
+        return self
+
+
+def modes(module):
+    return [(path, m.training) for path, m in module.named_modules()]
+
+
+class OwnTrain(unittest.TestCase):
+    def beside(self, kind):
+        torch.manual_seed(2)
+        models = [kind().double() for _ in range(3)]
+        return models, nw.compile(copy.deepcopy(models), options=OPTIONS), torch.randn(3, 5, 4, dtype=torch.float64)
+
+    def same(self, models, wide, x):
+        self.assertEqual(modes(wide), modes(models[0]))
+        self.assertEqual([p.requires_grad for p in wide.parameters()], [p.requires_grad for p in models[0].parameters()])
+        own = torch.stack([m(one) for m, one in zip(models, x)])
+        self.assertLess((wide(x) - own).abs().max().item(), 1e-12)
+        for name, t in models[0].state_dict().items():
+            own = torch.stack([m.state_dict()[name] for m in models])
+            self.assertLess((wide.state_dict()[name] - own).abs().max().item(), 1e-12, name)
+
+    def test_train_and_eval_are_the_classes_own(self):
+        for kind in (Frozen, Whole):
+            for frozen in (False, True):
+                models, wide, x = self.beside(kind)
+                if frozen:
+                    wide.freeze()
+                for change in (lambda m: m.train(), lambda m: m.eval(), lambda m: m.train(True), lambda m: m.train(False)):
+                    for m in (*models, wide):
+                        change(m)
+                    self.same(models, wide, x)
+                    self.same(models, copy.deepcopy(wide), x) if not wide.training else None
+
+    def test_train_of_a_part(self):
+        models, wide, x = self.beside(Whole)
+        for change in (lambda m: m.part.train(), lambda m: m.part.bn.train(), lambda m: m.part.eval(), lambda m: m.norm.eval(),
+                       lambda m: m.part.train()):
+            for m in (*models, wide):
+                change(m)
+            self.same(models, wide, x)
+
+    def test_modules_that_are_added_take_the_mode(self):
+        _, wide, _ = self.beside(Whole)
+        wide.head = nn.Dropout()
+        wide.part.more = nn.Dropout()
+        for mode in (False, True):
+            wide.train(mode)
+            self.assertEqual((wide.head.training, wide.part.more.training), (mode, mode))
+
+    def test_one_that_changes_more_than_modes_is_refused(self):
+        for kind, what in ((Merging, "merged"), (Scaling, "bias")):
+            models = [nn.Sequential(kind(4, 2)) for _ in range(2)]
+            wide = nw.compile(models)
+            x = torch.randn(2, 3, 4)
+            before = wide(x)
+            for call in (wide.eval, wide.get_submodule("0").eval):
+                with self.assertRaisesRegex(nw.Error, rf"^\[wide\] train of 0: got one that changes {what}, expected one that sets modes; "
+                                                      r"try self.training in forward$"):
+                    call()
+            self.assertEqual(modes(wide), [("", True), ("0", True)])
+            self.assertLess((wide(x) - before).abs().max().item(), 1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
