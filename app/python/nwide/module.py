@@ -55,7 +55,7 @@ class WideModule(nn.Module):
         # Bypasses nn.Module's registration: these are not part of the state.
         self.__dict__.update(_modules=Parts(), _model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None,
-                             _latest=None, _fixed=None, _fixed_of=None, _rows_apart=None, _some={}, _turn=threading.Lock(),
+                             _latest=None, _fixed=None, _fixed_of=None, _some={}, _turn=threading.Lock(),
                              _own_name=object(), _recorder=None)
         self.n = n
         if WideModule._unseen is None:  # late, because it imports torch.compile
@@ -83,7 +83,7 @@ class WideModule(nn.Module):
     train = own_train
 
     def _modes_changed(self):
-        self.__dict__.update(_modes=None, _quick=None, _rows_apart=None)
+        self.__dict__.update(_modes=None, _quick=None)
         if self._frozen:
             self._forget()
 
@@ -463,7 +463,7 @@ class WideModule(nn.Module):
         with KEEPING:
             self._cores.clear()
             self._some.clear()
-        self.__dict__.update(_quick=None, _latest=None, _fixed=None, _fixed_of=None, _rows_apart=None)
+        self.__dict__.update(_quick=None, _latest=None, _fixed=None, _fixed_of=None)
 
     def apply(self, fn: Callable[[nn.Module], None]) -> "WideModule":
         """As nn.Module.apply for each of the N models, made anew: `fn` gets their submodules and may change tensors' values."""
@@ -525,7 +525,7 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         # Compiled programs are not copied; they are made again when needed.
-        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed_of=None, _rows_apart=None)
+        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed_of=None)
         state["_places"] = state["_turn"] = state["_own_name"] = None
         return state
 

@@ -6,7 +6,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .errors import fail
+from .errors import Error, fail
 from .recording import Form, untouched_randomness
 
 
@@ -65,8 +65,9 @@ class Routed:
                 fail("at", "rows", tuple(t.shape), f"[{len(ids)}, ...], a row for each id", "as many ids as rows")
         models, row, place, filled_up = self._layout()
         made = self._computed(form, dims, models, row, place)
-        if filled_up and wide._rows_apart is None:
-            self._check_apart(form, dims, models, row, place)
+        if filled_up:
+            recorder = (wide if models is None else wide._some.get(len(models), wide))._recorder  # of this kind of call
+            recorder.rows_apart = recorder.rows_apart or self._check_apart(form, dims, models, row, place)
         return made
 
     def _computed(self, form, dims, models, row, place):
@@ -81,21 +82,38 @@ class Routed:
         return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made)
 
     def _check_apart(self, form, dims, models, row, place):
-        """Checks once, with other padding rows, that padding does not change an output."""
-        filled = torch.ones(row.numel(), dtype=torch.bool)
+        """Checks, with other values in the padding rows, that padding does not change an output. False if it cannot tell, as no
+        value differs."""
+        count, filled = len(self._ids), torch.ones(row.numel(), dtype=torch.bool)
         filled[place] = False
-        others = row.clone().flatten()
-        others[filled] = (others[filled] + 1 + torch.arange(int(filled.sum()))) % len(self._ids)
+        own = row.flatten()[filled]
+        spare = (own + 1 + torch.arange(len(own))) % count
+        others = row.flatten().clone()
+        others[filled] = count + torch.arange(len(own))
+        other, differ = form.bare(), False
+        for t, d in zip(form.tensors, dims):
+            if d is not None:
+                padding = t.detach().index_select(0, spare)
+                same = torch.equal(padding, t.index_select(0, own))
+                if same and t.is_floating_point() and t.numel():  # less than 1 more, as it may be a whole number
+                    padding, same = padding + torch.linspace(0.1, 0.9, padding.numel()).view_as(padding).to(padding), False
+                t, differ = torch.cat([t.detach(), padding]), differ or not same
+            other.tensors.append(t)
+        if not differ:
+            return False
+        answers = []
         with torch.no_grad():
-            answers = []
-            for rows in (row, others.view_as(row)):
+            for given, rows in ((form, row), (other, others.view_as(row))):
                 with untouched_randomness(0, [*form.tensors, *self._wide.parameters()]):
-                    answers.append(self._computed(form, dims, models, rows, place))
+                    try:
+                        answers.append(self._computed(given, dims, models, rows, place))
+                    except Error:  # it does not accept such values
+                        return False
         for a, b in zip(*(pytree.tree_leaves(made) for made in answers)):
             if isinstance(a, torch.Tensor) and not torch.allclose(a.double(), b.double(), 1e-3, 1e-5, equal_nan=True):
                 fail("at", "rows", "answers that depend on the other rows of a batch", "each row by itself, as rows fill up batches",
                      "at(ids), a batch for each model")
-        self._wide.__dict__["_rows_apart"] = True
+        return True
 
     def _layout(self):
         """Which models are called (None: all), `[models, rows]` the row of the batch at each place, `[B]` the place of each

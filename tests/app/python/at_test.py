@@ -105,6 +105,51 @@ class At(unittest.TestCase):
             with self.assertRaisesRegex(nw.Error, r"^\[at\] rows: got answers that depend on the other rows of a batch, expected .*; try "):
                 wide.at([0, 0, 0, 1, 1], rows=True)(data(5, 5))
 
+    def test_rows_that_reach_each_other_are_refused_after_calls_that_do_not_show_it(self):
+        """Zeros, equal rows, another argument, others of the models."""
+        class Optional(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table, self.line, self.norm = nn.Embedding(7, 6), nn.Linear(5, 6), nn.BatchNorm1d(6, track_running_stats=False)
+
+            def forward(self, x, joined=True):
+                y = self.line(x) if x.is_floating_point() else self.table(x)
+                return self.norm(y) if joined else y
+
+        ids, few = torch.tensor([0, 0, 0, 1, 2, 3]), torch.tensor([0, 0, 0])
+        real, whole = data(6, 5), torch.tensor([1, 5, 2, 6, 0, 3])
+        models = [Optional().double() for _ in range(4)]
+        for first in ((few, real[:3], False), (ids, real, False), (ids, torch.full((6,), 3), None), (few, torch.zeros(3).long(), None)):
+            wide = nw.compile(models)
+            own = wide.at(first[0], rows=True)(first[1], *([] if first[2] is None else [first[2]]))
+            for row, i in enumerate(first[0]):
+                if first[2] is False:
+                    self.assertLess(off(own[row], models[i](first[1][row:row + 1], False)[0]), 1e-12)
+            for which, x in ((ids, real), (few, real[:3])) if first[2] is False else ((ids, whole), (few, whole[:3])):
+                with self.assertRaisesRegex(nw.Error, r"^\[at\] rows: got answers that depend on the other rows of a batch, "):
+                    wide.at(which, rows=True)(x)
+        wide = nw.compile(models)
+        with self.assertRaisesRegex(nw.Error, r"^\[at\] rows: got answers that depend on the other rows of a batch, "):
+            wide.at(ids, rows=True)(torch.zeros(6, 5, dtype=torch.float64))
+
+    def test_the_check_of_rows_leaves_whole_numbers_what_they_are(self):
+        class Codes(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(3, 2)
+
+            def forward(self, codes):
+                return self.table(codes.long())
+
+        models = [Codes() for _ in range(3)]
+        wide = nw.compile(models)
+        for codes in (torch.zeros(4), torch.full((4,), 2.0), torch.tensor([0.0, 2.0, 1.0, 2.0])):
+            before = torch.get_rng_state()
+            answers = wide.at([0, 0, 0, 1], rows=True)(codes)
+            self.assertTrue(torch.equal(before, torch.get_rng_state()))
+            self.assertLess(off(answers, torch.stack([models[i](c) for i, c in zip([0, 0, 0, 1], codes)])), 1e-6)
+        self.assertTrue(wide._some.get(2, wide)._recorder.rows_apart)
+
     def test_of_a_frozen_module_are_what_was_frozen(self):
         """Whatever layers there are, and however many of the models are asked for."""
         def net(i):
