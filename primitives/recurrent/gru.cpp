@@ -15,7 +15,11 @@ recurrent::State step(const Tensor& x, const recurrent::State& state, const Tens
   const auto from_h = at::split_with_sizes(product, {2 * h, h}, -1);
   const auto gates = at::split(at::sigmoid(from_x[0] + from_h[0]), h, -1);
   const Tensor candidate = at::tanh(at::addcmul(from_x[1], gates[0], from_h[1]));
-  return {at::lerp(candidate, state[0], gates[1]), Tensor()};
+  // Under autocast the products are of its dtype, the state and the biases may be of another one.
+  const at::ScalarType own = state[0].scalar_type();
+  const at::ScalarType both = c10::promoteTypes(candidate.scalar_type(), own);
+  const Tensor next = at::lerp(candidate.to(both), state[0].to(both), gates[1].to(both));
+  return {next.to(own), Tensor()};
 }
 
 Target target() {

@@ -77,6 +77,40 @@ class Casts(Loops):
             own.backward()  # PyTorch's own backward pass would round to bfloat16 in there
             self.close(wide, models, 1e-5)
 
+    def test_recurrent_layers_under_autocast(self):
+        """A GRU's state has the dtype of its input, that of autocast after another layer; its products have that of autocast."""
+        class Last(nn.Module):
+            def __init__(self, first, cell, **arguments):
+                super().__init__()
+                self.first, self.cell = first, cell(6, 5, batch_first=True, **arguments)
+
+            def forward(self, x):
+                y, states = self.cell(self.first(x))
+                return y, states[0] if isinstance(states, tuple) else states
+
+        for dtype in (torch.bfloat16, torch.float16):
+            for cell, first, arguments in ((nn.GRU, True, {}), (nn.GRU, True, {"bias": False}), (nn.GRU, False, {}),
+                                           (nn.GRU, False, {"bias": False}), (nn.LSTM, True, {}), (nn.RNN, True, {}),
+                                           (nn.GRU, True, {"num_layers": 2, "bidirectional": True})):
+                with self.subTest(cell.__name__, dtype=dtype, first=first, **arguments):
+                    torch.manual_seed(5)
+                    models = [Last(nn.Linear(6, 6) if first else nn.Identity(), cell, **arguments) for _ in range(3)]
+                    wide, x = nw.compile(models, options=OPTIONS), torch.randn(3, 4, 7, 6)
+                    for _ in range(2):
+                        for m in (wide, *models):
+                            m.zero_grad()
+                        with torch.autocast("cpu", dtype=dtype):
+                            got, expected = wide(x), [m(one) for m, one in zip(models, x)]
+                            with torch.no_grad():
+                                again = wide(x)
+                        for y, own in zip((*got, *again), [*zip(*expected)] * 2):
+                            self.assertEqual(y.dtype, own[0].dtype)
+                            torch.testing.assert_close(y, torch.stack(own), rtol=2e-2, atol=2e-2)
+                        weight = torch.randn(got[0].shape[1:])
+                        (got[0] * weight).sum().backward()
+                        sum((y * weight).sum() for y, _ in expected).backward()
+                        self.close(wide, models, 5e-2)
+
     def test_norms_of_bfloat16_with_float32_weights(self):
         """Values and gradients have the dtypes of one model's call, whatever strategy computes the norm."""
         cases = {"LayerNorm": (lambda: nn.LayerNorm(12), (5, 12)), "GroupNorm": (lambda: nn.GroupNorm(3, 12), (5, 12, 7)),
