@@ -23,7 +23,7 @@ from .progress import Progress
 from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
                         separate, torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
-from .rows import Routed, Some
+from .rows import Routed, Some, numbers_of_models
 from .tracing import Order, autocast_of, device_of, expect_cpu, moved, refuse, refuse_traces
 
 COMPILING = threading.RLock()  # recordings set the process's random state and flags
@@ -244,15 +244,7 @@ class WideModule(nn.Module):
         """Selects models by numbers known only at run time: `wide.at(ids)(x)`, `x` `[len(ids), ...]`. With `rows` the
         numbers belong to a batch's rows: `wide.at(ids, rows=True)(x)` sends row b of `x` `[B, ...]` to model `ids[b]`."""
         expect_cpu("at", "wide module", self._weights()[:1], "wide(x) with inputs of all models, or wide.cpu()")
-        ids = torch.as_tensor(ids)
-        if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
-            fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")
-        ids = ids.long()
-        if ids.dim() != 1 or ids.numel() == 0:
-            fail("at", "ids", tuple(ids.shape), "a row of numbers of models", "[0, 3]")
-        wrong = ids[(ids < 0) | (ids >= self.n)]
-        if wrong.numel():
-            fail("at", "ids", int(wrong[0]), f"0 to {self.n - 1}", "a number of a model")
+        ids = numbers_of_models(ids, self.n)
         return Routed(self, ids) if rows else Some(self, ids)
 
     def _of_some(self, k):

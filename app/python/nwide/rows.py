@@ -10,6 +10,23 @@ from .errors import Error, fail
 from .recording import Form, untouched_randomness
 
 
+def numbers_of_models(ids, n):
+    """Numbers of some of n models, as a tensor."""
+    try:
+        ids = torch.as_tensor(ids)
+    except (RuntimeError, TypeError, ValueError):
+        fail("at", "ids", f"{ids!r}", "numbers of models", "a list, such as list(range(2)) for a slice")
+    if ids.dim() != 1 or ids.numel() == 0:
+        fail("at", "ids", tuple(ids.shape), "a row of numbers of models", "[0, 3]")
+    if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")
+    ids = ids.long()
+    wrong = ids[(ids < 0) | (ids >= n)]
+    if wrong.numel():
+        fail("at", "ids", int(wrong[0]), f"0 to {n - 1}", "a number of a model")
+    return ids
+
+
 class Some:
     """Some of the N models, `wide.at(ids)`: called like the wide module, with dimension 0 of size len(ids)."""
 

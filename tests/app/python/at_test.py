@@ -189,6 +189,14 @@ class At(unittest.TestCase):
             with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got torch\.(bool|float32), expected whole numbers; try "):
                 wide.at(ids)
 
+        for ids, got in ((slice(0, 2), r"slice\(0, 2, None\)"), ("ab", "'ab'"), ({0, 1}, r"\{0, 1\}"), (None, "None")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[at\] ids: got {got}, expected numbers of models; try a list, such as "
+                                                  r"list\(range\(2\)\) for a slice$"):
+                wide.at(ids)
+        for ids in ([], (), torch.empty(0, dtype=torch.long)):
+            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got \(0,\), expected a row of numbers of models; try \[0, 3\]$"):
+                wide.at(ids)
+
     def test_a_model_twice_has_statistics_but_once(self):
         _, wide = twins(cnn, 4)
         with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got a model twice in \[3, 1, 3\], expected each once.*; try eval"):
