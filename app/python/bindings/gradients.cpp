@@ -177,7 +177,8 @@ struct WideBackward : Node {
       if (t.defined()) defined.push_back(t);
     refuse(defined, of,
            "[backward] second derivative: got one through a wide module, expected first "
-           "derivatives; try create_graph=False, or torch.vmap of functional_call");
+           "derivatives; try create_graph=False, or torch.autograd.grad inside of forward, under "
+           "torch.enable_grad()");
   }
 
   bool last_ = false;  // no other backward pass follows

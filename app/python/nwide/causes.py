@@ -31,7 +31,7 @@ _FOREIGN = (
      "branch, a loop of fixed length"),
     ("element 0 of tensors does not require grad",
      "autograd: got a gradient inside of forward, which is recorded without grad mode, expected one that needs none; try "
-     "torch.func.grad, or torch.enable_grad() around it"))
+     "torch.func.grad, or torch.enable_grad() around it for a gradient with respect to an input"))
 # Where torch.distributions checks values.
 _VALIDATING = (Distribution.__init__.__code__, Distribution._validate_sample.__code__)
 

@@ -229,7 +229,8 @@ REFUSED = {
                          r"^\[forward\] result that is no tensor: got another one in another call, .*; try torch's own random numbers"),
     "size by chance": (lambda m, x: [m.linear(x)] * random.randint(1, 1000), {}, "got another one in another call"),
     "list of results": (keeps, {}, r"^\[seen\] state: got a tensor .*; try register_buffer"),
-    "autograd.grad": (gradient, {}, r"autograd: got a gradient inside of forward.*; try torch.func.grad, or torch.enable_grad\(\)"),
+    "autograd.grad": (gradient, {}, r"autograd: got a gradient inside of forward.*; try torch.func.grad, or torch.enable_grad\(\) "
+                      "around it for a gradient with respect to an input"),
     "cond": (lambda m, x: torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (m.linear(x),)), {},
              "torch.cond: got functions that .*; try torch.where"),
     "padding mask": (padded, {"prepare": encoder}, r"nested tensors: got what nn.TransformerEncoder .*enable_nested_tensor=False\)"),
