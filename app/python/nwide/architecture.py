@@ -1,7 +1,9 @@
 """Checks that N models have one architecture, and finds the tensors in which they differ."""
 
+import copy
 import itertools
 import types
+from collections import OrderedDict
 
 import torch
 from torch import nn
@@ -12,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from .classes import Comparison, difference, place
 from .constant import check_values
-from .errors import fail
+from .errors import fail, one_line
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
@@ -239,6 +241,69 @@ def refuse_extra_state(model):
         if type(module).get_extra_state is not nn.Module.get_extra_state:
             fail("state_dict", path_text(path), "get_extra_state, whose results cannot be stacked",
                  "parameters and buffers alone", "wide.copy_to(models) and the state_dict of each, or register_buffer for it")
+
+
+def refuse_own_state(model, loading=False):
+    """Raises Error for modules whose state_dict, or what is loaded from one, is not their tensors by name: the code that makes
+    it so works on one model's."""
+    if not loading:
+        refuse_extra_state(model)
+    hooks = ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks") if loading else (
+        "_state_dict_pre_hooks", "_state_dict_hooks")
+    methods = ("_load_from_state_dict", "load_state_dict") if loading else ("_save_to_state_dict", "state_dict")
+    paths = [path for path, module in model.named_modules() if any(getattr(module, name, ()) for name in hooks) or any(
+        not getattr(type(module), name).__module__.startswith("torch.") for name in methods)]
+    if not paths:
+        return
+    odd = _loads_otherwise(model) if loading else _saves_otherwise(model)
+    if odd:
+        fail(methods[1], path_text(paths[0]), f"a hook or method of its own that {odd}", "tensors as they are",
+             "load_state_dict of the models before nw.compile" if loading else "wide.copy_to(models) and the state_dict of each")
+
+
+def _saves_otherwise(model):
+    """What its state_dict does to a tensor; "" if all are there by name as they are."""
+    one = _drawn(model)
+    try:
+        return _changed(one.state_dict(), state_of(one))
+    except Exception as error:
+        return f"raises {one_line(error)}"
+
+
+def _loads_otherwise(model):
+    """What loading does to a tensor; "" if all become what they are in the state_dict."""
+    one, given = copy.deepcopy(model), state_of(_drawn(model))
+    try:
+        state = OrderedDict((name, t.clone()) for name, t in given.items())
+        state._metadata = getattr(one.state_dict(), "_metadata", {})  # the versions of today's classes
+        one.load_state_dict(state, strict=False)
+        return _changed(state_of(one), given)
+    except Exception as error:
+        return f"raises {one_line(error)}"
+
+
+def _drawn(model):
+    """A copy with real numbers by chance: a change of zeros may not show."""
+    one, generator = copy.deepcopy(model), torch.Generator().manual_seed(0)
+    for t in (*one.parameters(), *one.buffers()):
+        if t.is_floating_point():
+            t.data = torch.rand(t.shape, generator=generator).to(t)
+    return one
+
+
+def _changed(got, expected):
+    for name in (*expected, *got):
+        t, own = got.get(name), expected.get(name)
+        if not isinstance(t, torch.Tensor) or own is None or t.shape != own.shape or not torch.equal(t.to(own), own):
+            return f"changes {name}"
+    return ""
+
+
+def state_of(model):
+    """The parameters and buffers that nn.Module's own state_dict holds, by name."""
+    return OrderedDict((f"{path}.{leaf}".lstrip("."), t.detach()) for path, module in model.named_modules(remove_duplicate=False)
+                       for leaf, t in (*module._parameters.items(), *module._buffers.items())
+                       if t is not None and leaf not in module._non_persistent_buffers_set)
 
 
 def slots_of(model):

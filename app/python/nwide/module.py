@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .architecture import aliases_of, check_like, check_values, refuse_extra_state
+from .architecture import aliases_of, check_like, check_values, refuse_own_state
 from .errors import Error, fail, one_line
 from .one import Branch, One, Parts, own_train, put, refuse_late
 from .options import Options, check_number
@@ -477,8 +477,12 @@ class WideModule(nn.Module):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """As nn.Module's: the stacked tensors by the names of one model."""
-        refuse_extra_state(self._model)
+        refuse_own_state(self._model)
         return super().state_dict(*args, **kwargs)
+
+    def _load_from_state_dict(self, *args, **kwargs):
+        refuse_own_state(self._model, loading=True)
+        super()._load_from_state_dict(*args, **kwargs)
 
     def _apply(self, fn, recurse=True):
         swaps = torch.__future__.get_swap_module_params_on_conversion()

@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from .architecture import PLAIN, aliases_of, path_text, refuse_extra_state
+from .architecture import PLAIN, aliases_of, path_text, refuse_extra_state, refuse_own_state, state_of
 from .errors import fail
 from .recording import same_values
 
@@ -27,14 +27,19 @@ class One:
 
     def state_dict(self) -> OrderedDict[str, torch.Tensor]:
         """The model's state_dict; its tensors are views of the wide tensors."""
-        refuse_extra_state(self._wide._model)
+        refuse_own_state(self._wide._model)
+        return self._state()
+
+    def _state(self):
         names = {slot.name: tensor for slot, tensor in self._own()}
         ties = aliases_of(self._wide._model, self._wide._slots)
-        return OrderedDict((name, names[ties.get(name, name)]) for name in self._wide._model.state_dict())
+        return OrderedDict((name, names[ties.get(name, name)]) for name in state_of(self._wide._model))
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Writes the weights of this model only. Raises Error for other names or shapes than the model's."""
-        own = self.state_dict()
+        refuse_extra_state(self._wide._model)
+        refuse_own_state(self._wide._model, loading=True)
+        own = self._state()
         for name in sorted(own.keys() ^ state.keys()):
             fail("load_state_dict", name, "none" if name in own else "a tensor",
                  "a tensor" if name in own else "none", "the state_dict of such a model")
