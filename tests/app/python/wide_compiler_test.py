@@ -65,6 +65,10 @@ class Programs(unittest.TestCase):
             wide_compiler.unpack(torch.zeros(3, 2), n=4)
         with self.assertRaisesRegex(nw.Error, r"\[compile\] n: got none, expected how many models; try n=8"):
             wide_compiler.compile(MLP(), torch.randn(1, 64))
+        for name in ("compile_model", "validate"):
+            with self.assertRaisesRegex(nw.Error, rf"^\[compile\] {name}: got it beside config, which says it too, expected one of the "
+                                                  r"two; try config=WideConfig\(compile=..., validate=...\)$"):
+                wide_compiler.compile([MLP(), MLP()], torch.randn(1, 64), config=wide_compiler.WideConfig.fast(), **{name: True})
 
 
 if __name__ == "__main__":

@@ -46,6 +46,10 @@ def compile(models, sample_input, n=None, *, compile_model=False, validate=False
         if n is None:
             fail("compile", "n", "none", "how many models", "n=8, or a list of models")
         models = [_redrawn(models) for _ in range(n)]
+    beside = [name for name, given in (("compile_model", compile_model), ("validate", validate)) if given]
+    if config is not None and beside:
+        fail("compile", beside[0], "it beside config, which says it too", "one of the two",
+             "config=WideConfig(compile=..., validate=...)")
     options = (config or WideConfig(compile=compile_model, validate=validate)).options
     return _compile(models, sample_input, options=options)
 
