@@ -112,7 +112,8 @@ class Benchmark(_Rows):
             cells.append(f"{ratio['value']:.2f}x [{ratio['ci95'][0]:.2f}, {ratio['ci95'][1]:.2f}]"
                          + (f" {ratio['name']}" if "name" in ratio else "") if ratio else "")
         error = row.get("correctness", {}).get("max_rel") if own else None
-        verdict = (row.get("verdict") or row.get("reason") or row["status"]) if own else ""
+        disturbed = ", disturbed" if self.case.get("disturbed") else ""  # by other programs, as the commands say
+        verdict = (row.get("verdict") or row.get("reason") or row["status"]) + disturbed if own else ""
         return [*cells, "" if error is None else f"{error:.1e}", verdict]
 
     def _repr_html_(self):

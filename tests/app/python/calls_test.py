@@ -25,6 +25,7 @@ from torch import nn  # noqa: E402
 import nwide as nw  # noqa: E402
 from nwide import recording  # noqa: E402
 from nwide.classes import contents  # noqa: E402
+from nwide.results import Benchmark  # noqa: E402
 
 
 def quickest_us(call, calls=500, rounds=20):
@@ -528,6 +529,10 @@ class Contest(unittest.TestCase):
             self.assertEqual(result.case["dtype"], name)
         tables = nw.compile([nn.Embedding(5, 3).double() for _ in range(2)])
         self.assertEqual(tables.benchmark(torch.randint(0, 5, (2, 7)), budget_s=0.05).case["dtype"], "f64")
+        for disturbed, words in ((True, ", disturbed"), (False, "")):  # by other programs
+            shown = Benchmark({**result.case, "disturbed": disturbed})
+            self.assertEqual(shown.cells(shown.trial)[-1], (shown.trial["verdict"] or shown.trial["status"]) + words)
+            self.assertEqual(repr(shown).count("disturbed"), disturbed)
 
     def test_what_is_compiled_is_not_recorded_again(self):
         x = torch.randn(3, 2, 4)
