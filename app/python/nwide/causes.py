@@ -13,7 +13,7 @@ from .architecture import PLAIN
 from .constant import Constant
 from .errors import Error, fail, one_line
 
-_CONSTANT = "or nw.constant(...) for an argument that is the same for all models"
+_CONSTANT = "or nw.constant(...) in every call for an argument that is the same for all models"
 _NUMBERS = f"a tensor in place of item(), int(), float() and branches on them (torch.where), {_CONSTANT}"
 _SIZES = f"a mask of fixed size instead of selecting by data, {_CONSTANT}"
 # Texts in the engine's errors, which do not know Python's arguments, and the advice for each.

@@ -211,7 +211,8 @@ def plain_dict(m):
     m.tables = {"a": [torch.randn(4)]}
 
 
-NUMBER = "got a Python number that depends on an input or parameter, .* try a tensor in place of item.*torch.where.*nw.constant"
+NUMBER = (r"got a Python number that depends on an input or parameter, .* try a tensor in place of item.*torch.where.*nw.constant\(...\) "
+          "in every call")
 VALIDATED = r"torch.distributions: got a data-dependent check of values, .*; try validate_args=False \(in "
 REFUSED = {
     "distribution": (functools.partial(distributed, validate=True), {}, VALIDATED),
@@ -220,7 +221,7 @@ REFUSED = {
     "float of a parameter": (lambda m, x: m.linear(x) / float(m.scale), {}, NUMBER),
     "branch on a buffer": (steps, {}, NUMBER), "loop until": (until_small, {}, NUMBER), "assertion": (checks, {}, NUMBER),
     "tolist": (lambda m, x: m.linear(x) + sum(x[0].tolist()), {}, "tolist: got Python numbers .*; try torch's own operators"),
-    "mask": (lambda m, x: m.linear(x[x[:, 0] > 0]), {}, "a result shape that depends .*; try a mask of fixed size.*nw.constant"),
+    "mask": (lambda m, x: m.linear(x[x[:, 0] > 0]), {}, r"a result shape that depends .*; try a mask of fixed size.*nw.constant\(...\) in every call"),
     "print": (prints, {}, "print: got a tensor's values as text, .*; try its shape"),
     "counter in use": (counter, {}, "got another one in each call, in which calls changes, .*; try a buffer in place of calls"),
     "result that counts": (counts, {}, r"^\[forward\] result that is no tensor: got another one in each call, in which calls changes, .*; "
