@@ -107,6 +107,15 @@ class OwnTrain(unittest.TestCase):
                 change(m)
             self.same(models, wide, x)
 
+    def test_parts_are_picked_by_the_models_classes(self):
+        models, wide, x = self.beside(Whole)
+        for name, m in models[0].named_modules():
+            if isinstance(m, nn.BatchNorm1d):
+                for one in (*models, wide):
+                    one.get_submodule(name).eval()
+        self.assertFalse(any(isinstance(part, nn.BatchNorm1d) for part in wide.modules()))
+        self.same(models, wide, x)
+
     def test_modules_that_are_added_take_the_mode(self):
         _, wide, _ = self.beside(Whole)
         wide.head = nn.Dropout()
