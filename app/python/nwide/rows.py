@@ -82,9 +82,9 @@ class Routed:
                 fail("at", "rows", tuple(t.shape), f"[{len(ids)}, ...], a row for each id", "as many ids as rows")
         models, row, place, filled_up = self._layout()
         made = self._computed(form, dims, models, row, place)
-        if filled_up:
-            recorder = (wide if models is None else wide._some.get(len(models), wide))._recorder  # of this kind of call
-            recorder.rows_apart = recorder.rows_apart or self._check_apart(form, dims, models, row, place)
+        recorder = (wide if models is None else wide._some.get(len(models), wide))._recorder  # of this kind of call
+        if filled_up and recorder is not None and not recorder.rows_apart:
+            recorder.rows_apart = self._check_apart(form, dims, models, row, place)
         return made
 
     def _computed(self, form, dims, models, row, place):
