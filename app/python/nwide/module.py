@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .architecture import aliases_of, check_like, check_values, refuse_own_state
+from .architecture import aliases_of, check_like, check_values, refuse_own_state, state_of
 from .errors import Error, fail, one_line
 from .one import Branch, One, Parts, own_train, put, refuse_late
 from .options import Options, check_number
@@ -472,7 +472,7 @@ class WideModule(nn.Module):
                 fail("apply", f"model {i}", "a function that changes more than values of tensors", "one that changes these alone",
                      "applying it to the modules before nw.compile")
         for i, model in enumerate(models):
-            self[i].load_state_dict(model.state_dict())
+            self[i]._load(state_of(model))
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

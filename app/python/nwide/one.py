@@ -39,6 +39,9 @@ class One:
         """Writes the weights of this model only. Raises Error for other names or shapes than the model's."""
         refuse_extra_state(self._wide._model)
         refuse_own_state(self._wide._model, loading=True)
+        self._load(state)
+
+    def _load(self, state):
         own = self._state()
         for name in sorted(own.keys() ^ state.keys()):
             fail("load_state_dict", name, "none" if name in own else "a tensor",

@@ -130,6 +130,17 @@ class OwnState(unittest.TestCase):
                     self.assertTrue(torch.equal(t, wide.state_dict()[name][i]))
             self.same(models, wide)
 
+    def test_apply_writes_values_as_they_are(self):
+        def shift(module):
+            for p in module.parameters(recurse=False):
+                p.data.add_(0.5)
+
+        for make in (*SAVING, *LOADING, lambda: Halved(4, 3)):
+            models, wide = self.pairs(make)
+            for m in (*models, wide):
+                m.apply(shift)
+            self.same(models, wide)
+
     def test_the_models_and_chance_stay_as_they_are(self):
         models, wide = self.pairs(HARMLESS[0])
         before, chance = [t.clone() for t in (*models[0].parameters(), *wide.parameters())], torch.get_rng_state()
