@@ -70,7 +70,7 @@ void check(const Parameter& s) {
   if (!s.value.is_contiguous())
     wide::fail(
         "[nw.optim] parameter: got one that is not contiguous, of shape [{}], expected contiguous "
-        "ones; try p.data = p.data.contiguous(), or torch.optim.AdamW",
+        "ones; try p.data = p.data.contiguous(), or one of torch.optim",
         fmt::join(s.value.sizes(), ", "));
   if (!alike || !s.value.is_cpu())
     wide::fail(

@@ -40,13 +40,13 @@ class Autocast(unittest.TestCase):
 
     def test_of_the_device_that_tensors_lie_on(self):
         on_cpu, on_gpu = [torch.ones(1)], [SimpleNamespace(is_cuda=True)]
-        self.assertEqual([module._autocast(tensors) for tensors in ([], on_cpu, on_gpu)], [False, False, torch.float16])
+        self.assertEqual([module.autocast_of(tensors) for tensors in ([], on_cpu, on_gpu)], [False, False, torch.float16])
         torch.set_autocast_dtype("cuda", torch.bfloat16)
-        self.assertEqual(module._autocast(on_gpu), torch.bfloat16)
+        self.assertEqual(module.autocast_of(on_gpu), torch.bfloat16)
         torch.set_autocast_enabled("cuda", False)
-        self.assertEqual(module._autocast(on_gpu), False)
+        self.assertEqual(module.autocast_of(on_gpu), False)
         with torch.autocast("cpu", torch.bfloat16):
-            self.assertEqual([module._autocast(tensors) for tensors in (on_cpu, on_gpu)], [torch.bfloat16, False])
+            self.assertEqual([module.autocast_of(tensors) for tensors in (on_cpu, on_gpu)], [torch.bfloat16, False])
 
     def test_looks_at_each_call(self):
         wide, x = nw.compile([nn.Linear(4, 3) for _ in range(2)]), torch.randn(2, 5, 4)
