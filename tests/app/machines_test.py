@@ -97,6 +97,10 @@ class Machines(CommandLine):
     def test_crossovers_of_other_hardware_are_not_compared(self):
         report, before = self.report(self.measure("here.db"))
         for case in report["cases"]:
+            case["disturbed"] = False  # whatever else ran here: crossovers of disturbed cases are not compared
+        with open(before, "w", encoding="utf-8") as file:
+            json.dump(report, file)
+        for case in report["cases"]:
             for trial in case["trials"]:
                 trial["verdict"] = "FASTER" if trial["verdict"] != "FASTER" else "SLOWER"
 
