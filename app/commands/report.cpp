@@ -121,7 +121,6 @@ class ReportCommand : public Command {
         fail("[{}] report: got a training run, expected a sweep; try it without {}", option,
              option);
     run.by = by_;
-    const std::vector<std::string> numbers = add_numbers_of_labels(&run);
     bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];
@@ -131,25 +130,7 @@ class ReportCommand : public Command {
       to_stdout |= path == "-";
     }
     if (!written) print_plain(run_text(run, by_));
-    for (ModelReport& m : run.models)  // models of two runs are paired without them
-      for (const std::string& key : numbers) m.hyperparameters.erase(key);
     return complain(against_.check(run, db_, to_stdout));
-  }
-
-  /// --by: labels that are a number of each model become hyperparameters. Returns their names.
-  std::vector<std::string> add_numbers_of_labels(RunReport* run) const {
-    std::vector<std::string> added;
-    for (const std::string& key : by_) {
-      std::vector<double> numbers;
-      for (const ModelReport& m : run->models)
-        if (const auto label = m.labels.find(key); label != m.labels.end())
-          if (double number = 0; parse_number(label->second, &number) && std::isfinite(number))
-            numbers.push_back(number);
-      if (numbers.size() != run->models.size()) continue;
-      for (size_t i = 0; i < numbers.size(); ++i) run->models[i].hyperparameters[key] = numbers[i];
-      added.push_back(key);
-    }
-    return added;
   }
 
   /// --csv-suite: tables and plots of the suites in `presets/README.md`.

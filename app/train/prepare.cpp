@@ -311,27 +311,34 @@ void Prepared::check_outputs() {
 }
 
 /// Refuses an evaluation form from another file, with `count` outputs, of which it is not known
-/// which one the training form learns by.
-void Prepared::check_output_of_loss(size_t count) const {
+/// which one the training form learns by. The first of each is taken, and said.
+void Prepared::check_output_of_loss(size_t count) {
   if (!network.has_eval_file()) return;
   const std::vector<std::string> names = network.output_names(), held = network.held_output_names();
   const size_t at = loss.loss.output, held_at = loss.held_output;
   if (at < names.size() && held_at < held.size()) {
-    if (names[at] != held[held_at])
-      fail(
-          "[--eval-model] output {}: got {} of {}, expected {} as in training; try --output with a "
-          "name that both have",
-          held_at, printable(held[held_at]), listing(held, 9), printable(names[at]));
+    if (names[at] != held[held_at]) {
+      const bool common = std::ranges::any_of(
+          names, [&](const auto& n) { return std::ranges::count(held, n) > 0; });
+      fail("[--eval-model] output {}: got {} of {}, expected {} as in training; try {}", held_at,
+           printable(held[held_at]), listing(held, 9), printable(names[at]),
+           common ? "--output with a name that both have"
+                  : "exports of a forward that gives a dict");
+    }
     if (!whole_number(names[at])) return;  // found by its name
   }
   const Network& net = network.train_form();
   const size_t learned = names.empty() ? net.forward(network.on_zeros(net)).size() : names.size();
-  const bool said = !options.output.empty() || loss.loss.name == "output";
-  if (learned == count || (said && at == 0)) return;
-  fail(
-      "[--eval-model] outputs: got {}, expected {} as in training, or names by which one is found; "
-      "try {}",
-      count, learned, said ? "exports of a forward that gives a dict" : "--output 0");
+  if (learned == count) return;
+  if (at != 0)
+    fail(
+        "[--eval-model] outputs: got {}, expected {} as in training, or names by which one is "
+        "found; try exports of a forward that gives a dict",
+        count, learned);
+  notes.push_back(
+      fmt::format("the loss is of the first of forward's {} outputs in training, and of the first "
+                  "of {} in evaluations",
+                  learned, count));
 }
 
 /// A single column of a table is [S]. Makes it [S, 1] if the network's output is, since a CSV file

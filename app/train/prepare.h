@@ -50,7 +50,7 @@ struct Prepared {
   void check_data();
   void take_part();
   void check_outputs();
-  void check_output_of_loss(size_t count) const;
+  void check_output_of_loss(size_t count);
   void shape_single_column();
   void check_classes();
   void check_batch_numbers(const Tensors& outputs);

@@ -11,9 +11,10 @@ import sys
 import traceback
 
 import torch
+import torch.nn.functional as F
 from torch.nn.utils import parametrize
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _core, guards
 from .architecture import PLAIN, path_text
@@ -417,21 +418,29 @@ def look(model, slots, form, dropping=False):
     return exporting, one.updates, outside
 
 
-class _Draws(TorchDispatchMode):
-    """Counts the masks of dropout by the submodule whose code draws them."""
+def _drops(function, args, kwargs):
+    """Whether a call of a function of PyTorch is one of dropout, or of attention with dropout, that leaves something out."""
+    if function in (F.scaled_dot_product_attention, F.multi_head_attention_forward):
+        place = 4 if function is F.scaled_dot_product_attention else 10
+        return bool(kwargs.get("dropout_p", args[place] if len(args) > place else 0)) and kwargs.get("training", True)
+    if "dropout" not in function.__name__:
+        return False
+    p, training = (kwargs.get(name, args[place] if len(args) > place else 1) for place, name in ((1, "p"), (2, "training")))
+    return bool(p) and bool(training)
+
+
+class _Draws(TorchFunctionMode):
+    """Counts calls of dropout by the submodule whose code makes them."""
 
     def __init__(self, model):
         super().__init__()
         self._paths, self.counts = {id(module): path for path, module in model.named_modules()}, collections.Counter()
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        schema = function._schema
-        given = {**dict(zip([argument.name for argument in schema.arguments], args)), **kwargs}
-        if "bernoulli" in schema.name or "dropout" in schema.name or given.get("dropout_p"):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if _drops(function, args, kwargs or {}):
             owners = (id(frame.f_locals.get("self")) for frame, _ in traceback.walk_stack(None))
             self.counts[next((self._paths[owner] for owner in owners if owner in self._paths), "")] += 1
-        return function(*args, **kwargs)
+        return function(*args, **(kwargs or {}))
 
 
 def refuse_left_out(model, form):

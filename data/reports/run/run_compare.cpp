@@ -25,8 +25,10 @@ using Json = nlohmann::ordered_json;
 void widen(Spread& spread) {
   if (spread.n < 2) return;
   constexpr double kNormal = 1.959963984540054, kMiss = 0.05;
+  constexpr double kMostFreedom = 1000;  // beyond it, the quantiles agree in three digits
   const auto n = static_cast<double>(spread.n);
-  const double by = student_quantile(kMiss, n - 1) / kNormal * std::sqrt(n / (n - 1));
+  const double by =
+      student_quantile(kMiss, std::min(n - 1, kMostFreedom)) / kNormal * std::sqrt(n / (n - 1));
   for (double* end : {&spread.low, &spread.high}) *end = spread.mean + by * (*end - spread.mean);
 }
 

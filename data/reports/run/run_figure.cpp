@@ -48,7 +48,7 @@ std::vector<Point> points_of(const RunHistory& run, const RunCurve& curve,
 std::vector<std::optional<double>> values_of_keys(const ModelReport& model,
                                                   const std::vector<std::string>& keys) {
   std::vector<std::optional<double>> values;
-  for (const std::string& key : keys) values.push_back(number_at(model.hyperparameters, key));
+  for (const std::string& key : keys) values.push_back(setting_of(model, key));
   return values;
 }
 
@@ -165,11 +165,9 @@ void label_best(const Runs& runs, CurvesFigure* figure) {
 
 std::string group_name(const ModelReport& model, const std::vector<std::string>& keys) {
   std::string name;
-  for (const std::string& key : keys) {
-    const auto it = model.hyperparameters.find(key);
-    if (it != model.hyperparameters.end())
-      name += fmt::format("{}{}={}", name.empty() ? "" : " ", key, it->second);
-  }
+  for (const std::string& key : keys)
+    if (const auto value = setting_of(model, key))
+      name += fmt::format("{}{}={}", name.empty() ? "" : " ", key, *value);
   return name.empty() ? "all models" : name;
 }
 

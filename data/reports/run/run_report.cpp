@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "data/bytes/csv.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -17,8 +18,7 @@ namespace {
 constexpr int kResamples = 2000;
 
 double hyperparameter(const ModelReport& model, const std::string& key) {
-  const auto it = model.hyperparameters.find(key);
-  if (it != model.hyperparameters.end()) return it->second;
+  if (const auto value = setting_of(model, key)) return *value;
   fail(
       "[run] models: got no {} of model {}, expected the same hyperparameters of all; try a report "
       "that the workbench wrote",
@@ -71,6 +71,15 @@ std::optional<double> number_at(const std::map<std::string, double>& values,
   // Files hold null for infinite numbers, so those count as missing here too.
   if (it == values.end() || !std::isfinite(it->second)) return std::nullopt;
   return it->second;
+}
+
+std::optional<double> setting_of(const ModelReport& model, const std::string& key) {
+  if (const auto it = model.hyperparameters.find(key); it != model.hyperparameters.end())
+    return it->second;
+  const auto label = model.labels.find(key);
+  double number = 0;
+  if (label == model.labels.end() || !parse_number(label->second, &number)) return std::nullopt;
+  return std::isfinite(number) ? std::optional(number) : std::nullopt;
 }
 
 std::optional<double> best_at(const ModelReport& model, const std::string& metric) {
@@ -172,15 +181,17 @@ std::vector<std::string> metric_names(const RunReport& run) {
 
 std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std::string>& keys) {
   const std::map<std::string, double>& first = run.models.at(0).hyperparameters;
-  for (const std::string& key : keys)
-    if (!first.count(key)) {
+  for (const std::string& key : keys) {
+    const auto has_label = [&](const ModelReport& m) { return m.labels.count(key) > 0; };
+    const bool label = std::ranges::any_of(run.models, has_label);
+    const auto is_number = [&](const ModelReport& m) { return setting_of(m, key).has_value(); };
+    if (!first.count(key) && !(label && std::ranges::all_of(run.models, is_number))) {
       std::vector<std::string> known;
       for (const auto& [name, value] : first) known.push_back(name);
-      const auto has_label = [&](const ModelReport& m) { return m.labels.count(key) > 0; };
-      const bool label = std::any_of(run.models.begin(), run.models.end(), has_label);
       fail("[--by] key: got {}{}, expected one of {}; try --by lr", printable(key),
            label ? ", a label of text" : "", listing(known, 20));
     }
+  }
   const std::vector<std::string> by = keys.empty() ? varied(run) : keys;
   const std::vector<std::string> metrics = metric_names(run);
   struct Group {

@@ -28,6 +28,9 @@ std::string spread_text_of(const std::optional<Spread>& spread, int64_t models,
 /// A value if it is finite, else nullopt, from a map such as a model's values of metrics.
 std::optional<double> number_at(const std::map<std::string, double>& values,
                                 const std::string& key);
+/// A hyperparameter, or a label that is a number (a column of --models); nullopt if the model has
+/// none of this name.
+std::optional<double> setting_of(const ModelReport& model, const std::string& key);
 /// A metric's value at a model's best evaluation.
 std::optional<double> best_at(const ModelReport& model, const std::string& metric);
 

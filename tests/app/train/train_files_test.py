@@ -170,6 +170,10 @@ class Reports(Files):
         for form in ("html", "svg"):
             with open(self.path("by." + form), encoding="utf-8") as file:
                 self.assertIn("user=-1.5", file.read())
+        with open(self.path("by.csv"), encoding="utf-8") as file:
+            names = file.readline().strip().split(",")
+        self.assertEqual((names.count("user"), len(set(names))), (1, len(names)))
+        self.assertTrue(self.workbench("compare", self.path("by.json"), self.path("run")).stdout.startswith("SAME loss over 3 pairs"))
         self.assertIn("user=7", self.workbench("report", self.path("run"), "--by", "user").stdout)
 
 

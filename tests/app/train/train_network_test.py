@@ -126,8 +126,9 @@ class EvaluationForm(Train):
         self.refused("[--eval-model] outputs: got 3, expected 2 as in training, or names by which one is found; try exports of a forward "
                      "that gives a dict", *common, "--loss", "output.1", "--output", "0", net="n.pt2", data="d.npz")
         common = self.with_outputs(lambda a, b, c: (a, b), lambda a, b, c: a)
-        self.refused("[--eval-model] outputs: got 1, expected 2 as in training, or names by which one is found; try --output 0", *common,
-                     *named, net="n.pt2", data="d.npz")
+        self.learns_of_the_first_head(common, *named)
+        self.assertIn("the loss is of the first of forward's 2 outputs in training, and of the first of 1 in evaluations",
+                      self.report()["notes"])
         self.learns_of_the_first_head(common, *named, "--output", "0")
 
     def test_of_a_forward_that_draws_in_evaluations_is_refused(self):
