@@ -1,5 +1,6 @@
 """What `wide.at(ids)` gives: some of the models, or rows that belong to different models, such as users' adapters."""
 
+import reprlib
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ def numbers_of_models(ids, n):
     try:
         ids = torch.as_tensor(ids)
     except (RuntimeError, TypeError, ValueError):
-        fail("at", "ids", f"{ids!r}", "numbers of models", "a list, such as list(range(2)) for a slice")
+        fail("at", "ids", " ".join(reprlib.repr(ids).split()), "numbers of models", "a list, such as list(range(2)) for a slice")
     if ids.dim() != 1 or ids.numel() == 0:
         fail("at", "ids", tuple(ids.shape), "a row of numbers of models", "[0, 3]")
     if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):

@@ -193,6 +193,14 @@ class At(unittest.TestCase):
             with self.assertRaisesRegex(nw.Error, rf"^\[at\] ids: got {got}, expected numbers of models; try a list, such as "
                                                   r"list\(range\(2\)\) for a slice$"):
                 wide.at(ids)
+        class Table:
+            def __repr__(self):
+                return "0    a\n1    b"
+
+        with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got 0 a 1 b, expected numbers of models; try .*\Z"):
+            wide.at(Table())
+        with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got \['a', 'a', .{,40}\.\.\.\], expected numbers of models; try "):
+            wide.at(["a"] * 1000)
         for ids in ([], (), torch.empty(0, dtype=torch.long)):
             with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got \(0,\), expected a row of numbers of models; try \[0, 3\]$"):
                 wide.at(ids)
