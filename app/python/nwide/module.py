@@ -167,7 +167,7 @@ class WideModule(nn.Module):
     # ------------------------------------------------------------------ calls
 
     def forward(self, *args, **kwargs):
-        return self._call(args, kwargs, self._current, self._take)
+        return self._call(args, kwargs, self._current, self._take)[0]
 
     def __prepare_scriptable__(self):
         refuse("torch.jit.script")
@@ -193,7 +193,8 @@ class WideModule(nn.Module):
         return self._fixed
 
     def _call(self, args, kwargs, weights, take):
-        """Runs a call with the tensors that `weights()` returns; `take` receives the ones that it changes."""
+        """Runs a call with the tensors that `weights()` returns; `take` receives the ones that it changes. Returns
+        the results and the program's recorder."""
         if torch.compiler.is_dynamo_compiling():
             return self._unseen(self, args, kwargs, weights, take)
         refuse_traces((args, kwargs))
@@ -231,7 +232,7 @@ class WideModule(nn.Module):
             except Error:
                 self._forget()  # the next call records, and is refused, again
                 raise
-        return recorder.form_of(tensors, dims, outputs).build(outputs)
+        return recorder.form_of(tensors, dims, outputs).build(outputs), recorder
 
     def _take(self, changed):
         for k, value in changed:

@@ -35,7 +35,7 @@ class Some:
         self._wide, self._ids = wide, ids
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._with(args, kwargs, self._take)
+        return self._with(args, kwargs, self._take)[0]
 
     def _with(self, args, kwargs, take):
         _refuse_hooks(self._wide)
@@ -82,9 +82,8 @@ class Routed:
             if d is not None and (t.dim() == 0 or t.shape[0] != len(ids)):
                 fail("at", "rows", tuple(t.shape), f"[{len(ids)}, ...], a row for each id", "as many ids as rows")
         models, row, place, filled_up = self._layout()
-        made = self._computed(form, dims, models, row, place)
-        recorder = (wide if models is None else wide._some.get(len(models), wide))._recorder  # of this kind of call
-        if filled_up and recorder is not None and not recorder.rows_apart:
+        made, recorder = self._computed(form, dims, models, row, place)
+        if filled_up and not recorder.rows_apart:
             recorder.rows_apart = self._check_apart(form, dims, models, row, place)
         return made
 
@@ -94,10 +93,10 @@ class Routed:
                  for t, d in zip(form.tensors, dims)]
         args, kwargs = form.build(given)
         if models is None:
-            made = wide._call(args, kwargs, wide._current, _no_change)
+            made, recorder = wide._call(args, kwargs, wide._current, _no_change)
         else:
-            made = wide.at(models)._with(args, kwargs, _no_change)
-        return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made)
+            made, recorder = wide.at(models)._with(args, kwargs, _no_change)
+        return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made), recorder
 
     def _check_apart(self, form, dims, models, row, place):
         """Checks, with other values in the padding rows, that padding does not change an output. False if it cannot tell, as no
@@ -124,7 +123,7 @@ class Routed:
             for given, rows in ((form, row), (other, others.view_as(row))):
                 with untouched_randomness(0, [*form.tensors, *self._wide.parameters()]):
                     try:
-                        answers.append(self._computed(given, dims, models, rows, place))
+                        answers.append(self._computed(given, dims, models, rows, place)[0])
                     except Error:  # it does not accept such values
                         return False
         for a, b in zip(*(pytree.tree_leaves(made) for made in answers)):

@@ -5,15 +5,18 @@ import package
 package.enter()
 
 import copy  # noqa: E402
+import threading  # noqa: E402
 import unittest  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from gradients_test import cnn, data, mlp, off, twins  # noqa: E402
 
 import nwide as nw  # noqa: E402
+from nwide.rows import Routed  # noqa: E402
 
-
+JOINED = r"^\[at\] rows: got answers that depend on the other rows of a batch, expected each row by itself, as rows fill up batches; try "
 class Total(torch.nn.Module):
     """One number for a batch."""
 
@@ -30,6 +33,18 @@ class Centred(nn.Module):
 
     def forward(self, x):
         return x - x.mean(0)
+
+
+class Gated(nn.Module):
+    """A line, and where a parameter is not 0 also the mean of a batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.line, self.gate = nn.Linear(5, 6), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x, joined=True):
+        y = self.line(x)
+        return y + self.gate * y.mean(0, keepdim=True) if joined else y
 
 
 class At(unittest.TestCase):
@@ -149,6 +164,29 @@ class At(unittest.TestCase):
             self.assertTrue(torch.equal(before, torch.get_rng_state()))
             self.assertLess(off(answers, torch.stack([models[i](c) for i, c in zip([0, 0, 0, 1], codes)])), 1e-6)
         self.assertTrue(wide._some.get(2, wide)._recorder.rows_apart)
+
+    def test_a_check_of_rows_is_of_the_call_that_it_follows(self):
+        """Another thread's call of another kind, right after this one's program ran, stays unchecked."""
+        models, ids, x = [Gated().double() for _ in range(3)], [0, 0, 0, 1, 2], data(5, 5)
+        for model in models:
+            nn.init.ones_(model.gate)
+        wide = nw.compile(models).eval()
+        plain = Routed._computed
+
+        def followed(routed, *args):
+            made = plain(routed, *args)
+            if not threads:
+                threads.append(threading.Thread(target=lambda: wide(torch.stack([x] * 3), True)))
+                threads[0].start()
+                threads[0].join()
+            return made
+
+        threads = []
+        with mock.patch.object(Routed, "_computed", followed):
+            answers = wide.at(ids, rows=True)(x, False)
+        self.assertLess(off(answers, torch.stack([models[i](row, False) for i, row in zip(ids, x)])), 1e-12)
+        with self.assertRaisesRegex(nw.Error, JOINED):
+            wide.at(ids, rows=True)(x, True)
 
     def test_of_a_frozen_module_are_what_was_frozen(self):
         """Whatever layers there are, and however many of the models are asked for."""
