@@ -56,7 +56,7 @@ class WideModule(nn.Module):
         self.__dict__.update(_modules=Parts(), _model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None,
                              _latest=None, _fixed=None, _fixed_of=None, _some={}, _turn=threading.Lock(),
-                             _own_name=object(), _recorder=None)
+                             _own_name=object(), _recorder=None, _rows_checked=weakref.WeakKeyDictionary())
         self.n = n
         if WideModule._unseen is None:  # late, because it imports torch.compile
             WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
@@ -75,17 +75,24 @@ class WideModule(nn.Module):
     def __setattr__(self, name, value):
         if name not in ("n", "training") and "_model" in self.__dict__:
             refuse_late(self._model, name, name)
+        before = vars(self).get(name)
         super().__setattr__(name, value)
         if name == "training" and "_model" in self.__dict__:
             self._model.training = value
-            self._modes_changed()
+            self._modes_changed(value != before)
 
     train = own_train
 
-    def _modes_changed(self):
+    def _modes_changed(self, differ=True):
         self.__dict__.update(_modes=None, _quick=None)
+        if differ:
+            self._check_rows_again()
         if self._frozen:
             self._forget()
+
+    def _check_rows_again(self):
+        """Forgets for which programs a check of `at(ids, rows=True)` was tried, and passed: other weights may fail it."""
+        self.__dict__["_rows_checked"] = weakref.WeakKeyDictionary()
 
     # ------------------------------------------------------------------ the tree of names
 
@@ -260,7 +267,7 @@ class WideModule(nn.Module):
             made.__dict__.update(_strict=self._strict, _hooked=self._hooked, _tied=self._tied, _dropping=self._dropping)
             with KEEPING:
                 made = self._some.setdefault(k, made)
-        made._modes_changed()
+        made._modes_changed(False)
         return made
 
     def _prepare(self, form, dims):
@@ -504,6 +511,7 @@ class WideModule(nn.Module):
 
     def _loaded(self, _):
         """After `load_state_dict` of this module or of one that it is in."""
+        self._check_rows_again()
         self._forget() if self._frozen else None
         for other, name in aliases_of(self._model, self._slots).items():
             self._tie(other, name)  # assign=True gives each name a tensor of its own
@@ -523,7 +531,7 @@ class WideModule(nn.Module):
         state = self.__dict__.copy()
         # Compiled programs are not copied; they are made again when needed.
         state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed_of=None)
-        state["_places"] = state["_turn"] = state["_own_name"] = None
+        state["_places"] = state["_turn"] = state["_own_name"] = state["_rows_checked"] = None
         return state
 
     def __deepcopy__(self, memo):
@@ -536,7 +544,7 @@ class WideModule(nn.Module):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__.update(_turn=threading.Lock(), _own_name=object())
+        self.__dict__.update(_turn=threading.Lock(), _own_name=object(), _rows_checked=weakref.WeakKeyDictionary())
         LIVE.add(self)
         self._find_places()
         if self._fixed is not None:

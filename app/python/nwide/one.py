@@ -53,6 +53,7 @@ class One:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
+        self._wide._check_rows_again()
         if self._wide._frozen:
             self._wide._forget()
 
@@ -185,10 +186,11 @@ class Branch(nn.Module):
     def __setattr__(self, name, value):
         if "_wide" in self.__dict__:
             refuse_late(self._wide._model.get_submodule(self._path), name, f"{self._path}.{name}")
+        before = vars(self).get(name)
         super().__setattr__(name, value)
         if name == "training" and "_wide" in self.__dict__:
             self._wide._model.get_submodule(self._path).training = value
-            self._wide._modes_changed()
+            self._wide._modes_changed(value != before)
 
     train = own_train
 

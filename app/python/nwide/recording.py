@@ -191,7 +191,6 @@ class Recorder:
         self.counted = ""  # the name of a number or text attribute that a call changed
         self.recorded = False  # a call recorded forward since `refuse_held`
         self.user = None  # a key of the wide module that called the program last
-        self.rows_apart = False  # whether a check found that no row of a batch reaches another
         self.device = None  # of all tensors, if it is known
         self.order = None  # of calls on a GPU
         self.names = argument_names(model, arguments)

@@ -82,9 +82,10 @@ class Routed:
             if d is not None and (t.dim() == 0 or t.shape[0] != len(ids)):
                 fail("at", "rows", tuple(t.shape), f"[{len(ids)}, ...], a row for each id", "as many ids as rows")
         models, row, place, filled_up = self._layout()
+        checked = wide._rows_checked  # a change of modes meanwhile puts another in its place
         made, recorder = self._computed(form, dims, models, row, place)
-        if filled_up and not recorder.rows_apart:
-            recorder.rows_apart = self._check_apart(form, dims, models, row, place)
+        if filled_up and not checked.get(recorder):
+            checked[recorder] = self._check_apart(form, dims, models, row, place)
         return made
 
     def _computed(self, form, dims, models, row, place):

@@ -163,7 +163,43 @@ class At(unittest.TestCase):
             answers = wide.at([0, 0, 0, 1], rows=True)(codes)
             self.assertTrue(torch.equal(before, torch.get_rng_state()))
             self.assertLess(off(answers, torch.stack([models[i](c) for i, c in zip([0, 0, 0, 1], codes)])), 1e-6)
-        self.assertTrue(wide._some.get(2, wide)._recorder.rows_apart)
+        self.assertTrue(wide._rows_checked[wide._some.get(2, wide)._recorder])
+
+    def test_rows_are_checked_again_after_changes_of_modes_and_loads(self):
+        models, ids, x = [Gated().double() for _ in range(3)], [0, 0, 0, 1, 2], data(5, 5)
+        joined = copy.deepcopy(models)
+        for model in joined:
+            nn.init.ones_(model.gate)
+
+        def trained(wide):
+            wide.train().copy_to(models)
+            with torch.no_grad():
+                wide.get_parameter("gate").fill_(1.0)
+            wide.eval()
+
+        for change in (trained, lambda wide: wide.load_state_dict(nw.compile(joined).state_dict()),
+                       lambda wide: wide[0].load_state_dict(joined[0].state_dict()),
+                       lambda wide: nn.ModuleList([wide]).load_state_dict(nn.ModuleList([nw.compile(joined)]).state_dict())):
+            for few in (ids, [0, 0, 0]):
+                wide = nw.compile(models).eval()
+                answers = wide.at(few, rows=True)(x[:len(few)])
+                self.assertLess(off(answers, torch.stack([models[i](row[None])[0] for i, row in zip(few, x)])), 1e-12)
+                change(wide)
+                with self.assertRaisesRegex(nw.Error, JOINED):
+                    wide.at(few, rows=True)(x[:len(few)])
+
+    def test_rows_are_not_checked_again_where_no_mode_changes(self):
+        """Nor by a copy, which has the same programs."""
+        models, ids, x = [nn.Linear(5, 6).double() for _ in range(3)], [0, 0, 0, 1, 2], data(5, 5)
+        wide = nw.compile(models).eval()
+        wide.at(ids, rows=True)(x)
+        copied = copy.deepcopy(wide)
+        copied.at(ids, rows=True)(x)
+        with mock.patch.object(Routed, "_computed", autospec=True, side_effect=Routed._computed) as computed:
+            for own in (wide, copied, wide):
+                answers = own.eval().at(ids, rows=True)(x)
+                self.assertLess(off(answers, torch.stack([models[i](row) for i, row in zip(ids, x)])), 1e-12)
+        self.assertEqual(computed.call_count, 3)
 
     def test_a_check_of_rows_is_of_the_call_that_it_follows(self):
         """Another thread's call of another kind, right after this one's program ran, stays unchecked."""
