@@ -7,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .errors import Error, fail
+from .errors import fail
 from .recording import Form, untouched_randomness
 
 
@@ -85,7 +85,9 @@ class Routed:
         checked = wide._rows_checked  # a change of modes meanwhile puts another in its place
         made, recorder = self._computed(form, dims, models, row, place)
         if filled_up and not checked.get(recorder):
-            checked[recorder] = self._check_apart(form, dims, models, row, place)
+            untried = recorder not in checked
+            checked[recorder] = (untried and self._check_apart(form, dims, models, row, place, True)
+                                 or self._check_apart(form, dims, models, row, place, False))
         return made
 
     def _computed(self, form, dims, models, row, place):
@@ -99,25 +101,27 @@ class Routed:
             made, recorder = wide.at(models)._with(args, kwargs, _no_change)
         return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made), recorder
 
-    def _check_apart(self, form, dims, models, row, place):
-        """Checks, with other values in the padding rows, that padding does not change an output. False if it cannot tell, as no
-        value differs."""
+    def _check_apart(self, form, dims, models, row, place, invent):
+        """Checks, with the values of other rows in the padding, that padding does not change an output. `invent`: also with
+        invented values in tensors whose rows are equal. True if other rows have other values and the check passed; invented values
+        can only refuse, as forward may round them to the same."""
         count, filled = len(self._ids), torch.ones(row.numel(), dtype=torch.bool)
         filled[place] = False
         own = row.flatten()[filled]
         spare = (own + 1 + torch.arange(len(own))) % count
         others = row.flatten().clone()
         others[filled] = count + torch.arange(len(own))
-        other, differ = form.bare(), False
+        other, differ, invented = form.bare(), False, False
         for t, d in zip(form.tensors, dims):
             if d is not None:
                 padding = t.detach().index_select(0, spare)
                 same = torch.equal(padding, t.index_select(0, own))
-                if same and t.is_floating_point() and t.numel():  # less than 1 more, as it may be a whole number
-                    padding, same = padding + torch.linspace(0.1, 0.9, padding.numel()).view_as(padding).to(padding), False
+                if same and invent and t.is_floating_point() and t.numel():  # less than 1 more, as it may be a whole number
+                    padding = padding + torch.linspace(0.1, 0.9, padding.numel()).view_as(padding).to(padding)
+                    invented = True
                 t, differ = torch.cat([t.detach(), padding]), differ or not same
             other.tensors.append(t)
-        if not differ:
+        if not differ and not invented:
             return False
         answers = []
         with torch.no_grad():
@@ -125,13 +129,13 @@ class Routed:
                 with untouched_randomness(0, [*form.tensors, *self._wide.parameters()]):
                     try:
                         answers.append(self._computed(given, dims, models, rows, place)[0])
-                    except Error:  # it does not accept such values
+                    except Exception:  # forward does not take such values, which says nothing about this call
                         return False
         for a, b in zip(*(pytree.tree_leaves(made) for made in answers)):
             if isinstance(a, torch.Tensor) and not torch.allclose(a.double(), b.double(), 1e-3, 1e-5, equal_nan=True):
                 fail("at", "rows", "answers that depend on the other rows of a batch", "each row by itself, as rows fill up batches",
                      "at(ids), a batch for each model")
-        return True
+        return differ
 
     def _layout(self):
         """Which models are called (None: all), `[models, rows]` the row of the batch at each place, `[B]` the place of each

@@ -17,6 +17,7 @@ import nwide as nw  # noqa: E402
 from nwide.rows import Routed  # noqa: E402
 
 JOINED = r"^\[at\] rows: got answers that depend on the other rows of a batch, expected each row by itself, as rows fill up batches; try "
+
 class Total(torch.nn.Module):
     """One number for a batch."""
 
@@ -33,6 +34,13 @@ class Centred(nn.Module):
 
     def forward(self, x):
         return x - x.mean(0)
+
+
+class Floor(nn.Module):
+    """Whole numbers."""
+
+    def forward(self, x):
+        return x.floor()
 
 
 class Gated(nn.Module):
@@ -200,6 +208,39 @@ class At(unittest.TestCase):
                 answers = own.eval().at(ids, rows=True)(x)
                 self.assertLess(off(answers, torch.stack([models[i](row) for i, row in zip(ids, x)])), 1e-12)
         self.assertEqual(computed.call_count, 3)
+
+    def test_rows_of_values_that_forward_does_not_take_with_something_added(self):
+        class Rounded(nn.Module):
+            def __init__(self, joined=False):
+                super().__init__()
+                self.table, self.joined = nn.Embedding(3, 2), joined
+
+            def forward(self, codes):
+                y = self.table(codes.round().long())
+                return y + y.mean(0, keepdim=True) if self.joined else y
+
+        class Factors(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.line = nn.Linear(3, 2)
+
+            def forward(self, x):
+                return self.line(torch.linalg.cholesky(x).sum(-1))
+
+        ids = [0, 0, 0, 1]
+        for kind, x in ((Rounded, torch.full((4,), 2.0)), (Factors, 2 * torch.eye(3).expand(4, 3, 3))):
+            models = [kind() for _ in range(3)]
+            wide = nw.compile(models).eval()
+            expected = torch.stack([models[i](row[None])[0] for i, row in zip(ids, x)])
+            self.assertLess(off(wide.at(ids, rows=True)(x), expected), 1e-6)
+            with mock.patch.object(Routed, "_computed", autospec=True, side_effect=Routed._computed) as computed:
+                self.assertLess(off(wide.at(ids, rows=True)(x), expected), 1e-6)
+            self.assertEqual(computed.call_count, 1)
+        for first in (2.0, 1.0):  # with something added no code, or the same one
+            wide = nw.compile([nn.Sequential(Floor(), Rounded(True)) for _ in range(3)]).eval()
+            wide.at(ids, rows=True)(torch.full((4,), first))
+            with self.assertRaisesRegex(nw.Error, JOINED):
+                wide.at(ids, rows=True)(torch.tensor([0.0, 2.0, 1.0, 2.0]))
 
     def test_a_check_of_rows_is_of_the_call_that_it_follows(self):
         """Another thread's call of another kind, right after this one's program ran, stays unchecked."""
