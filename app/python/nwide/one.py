@@ -135,15 +135,19 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
     flags = [(slot.of(wide._model), weight) for slot, weight in zip(wide._slots, wide._weights()) if slot.kind == "parameter"]
     for own, weight in flags:
         own.requires_grad_(weight.requires_grad)
-    before = {m: (dict(vars(m)), _versions(m)) for m in module.modules()}
+    before = {m: (name, dict(vars(m)), {name: dict(vars(m)[name]) for name in _REGISTERED}, _versions(m))
+              for name, m in module.named_modules()}
     try:
         module.train(mode)
-        for name, m in module.named_modules():
-            _refuse_more_than_modes(m, path_text(f"{path}.{name}".strip(".")), *before[m])
+        for m, (name, values, _, versions) in before.items():
+            _refuse_more_than_modes(m, path_text(f"{path}.{name}".strip(".")), values, versions)
     except Exception:
-        for m, (values, _) in before.items():
+        for m, (_, values, registered, _) in before.items():
             vars(m).clear()
             vars(m).update(values)
+            for name, held in registered.items():
+                values[name].clear()
+                values[name].update(held)
         raise
     for own, weight in flags:
         if weight.requires_grad != own.requires_grad:
@@ -152,15 +156,19 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
     return self
 
 
+_REGISTERED = ("_modules", "_parameters", "_buffers")
+
+
 def _versions(module):
-    return {name: (id(t), t._version) for held in (module._parameters, module._buffers) for name, t in held.items() if t is not None}
+    return {name: (id(held), getattr(held, "_version", 0)) for kind in _REGISTERED for name, held in vars(module)[kind].items()
+            if held is not None}
 
 
 def _refuse_more_than_modes(module, what, values, versions):
     """Raises Error if a module's own `train` changed what compiled programs do not see."""
     now, versions_now = vars(module), _versions(module)
-    changed = [name for name in now.keys() | values.keys() if name != "training" and not (name in now and name in values and (
-        now[name] is values[name] or isinstance(now[name], PLAIN) and now[name] == values[name]))]
+    changed = [name for name in now.keys() | values.keys() if name not in ("training", *_REGISTERED) and not (
+        name in now and name in values and (now[name] is values[name] or isinstance(now[name], PLAIN) and now[name] == values[name]))]
     changed += [name for name in versions_now.keys() | versions.keys() if versions_now.get(name) != versions.get(name)]
     if changed:
         fail("wide", f"train of {what}", f"one that changes {min(changed)}", "one that sets modes", "self.training in forward")

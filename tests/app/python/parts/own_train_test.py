@@ -68,6 +68,23 @@ class Scaling(nn.Linear):
         return self
 
 
+class Replacing(nn.Module):
+    """Leaves out its last layer in evaluation, by another layer in its place."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.last = nn.Tanh()
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.last = nn.Tanh() if mode else nn.Identity()
+        return self
+
+
 def modes(module):
     return [(path, m.training) for path, m in module.named_modules()]
 
@@ -136,6 +153,19 @@ class OwnTrain(unittest.TestCase):
                     call()
             self.assertEqual(modes(wide), [("", True), ("0", True)])
             self.assertLess((wide(x) - before).abs().max().item(), 1e-6)
+
+    def test_one_that_replaces_a_submodule_is_refused_and_undone(self):
+        models = [nn.Sequential(Replacing()) for _ in range(2)]
+        wide = nw.compile(copy.deepcopy(models), options=OPTIONS)
+        for call in (wide.eval, wide.get_submodule("0").eval):
+            with self.assertRaisesRegex(nw.Error, r"^\[wide\] train of 0: got one that changes last, expected one that sets modes; "):
+                call()
+        x = torch.randn(2, 7, 4)
+        self.assertEqual(modes(wide), [(path, True) for path, _ in models[0].named_modules()])
+        got = [wide(x), *(m(one)[None] for m, one in zip([wide[i].module() for i in range(2)], x))]
+        own = torch.stack([m(one) for m, one in zip(models, x)])
+        self.assertLess((got[0] - own).abs().max().item(), 1e-6)
+        self.assertLess((torch.cat(got[1:]) - own).abs().max().item(), 1e-6)
 
 
 if __name__ == "__main__":
