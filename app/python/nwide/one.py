@@ -133,11 +133,12 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
     if all(type(m).train is nn.Module.train for m in module.modules()):
         return nn.Module.train(self, mode)
     flags = [(slot.of(wide._model), weight) for slot, weight in zip(wide._slots, wide._weights()) if slot.kind == "parameter"]
-    for own, weight in flags:
-        own.requires_grad_(weight.requires_grad)
+    needed = [own.requires_grad for own, _ in flags]
     before = {m: (name, dict(vars(m)), {name: dict(vars(m)[name]) for name in _REGISTERED}, _versions(m))
               for name, m in module.named_modules()}
     try:
+        for own, weight in flags:
+            own.requires_grad_(weight.requires_grad)
         module.train(mode)
         for m, (name, values, _, versions) in before.items():
             _refuse_more_than_modes(m, path_text(f"{path}.{name}".strip(".")), values, versions)
@@ -148,6 +149,8 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
             for name, held in registered.items():
                 values[name].clear()
                 values[name].update(held)
+        for (own, _), need in zip(flags, needed):
+            own.requires_grad_(need)
         raise
     for own, weight in flags:
         if weight.requires_grad != own.requires_grad:

@@ -85,6 +85,24 @@ class Replacing(nn.Module):
         return self
 
 
+class Counting(nn.Linear):
+    count = 0
+
+    def __init__(self):
+        super().__init__(4, 2)
+
+    def train(self, mode=True):
+        self.requires_grad_(mode)
+        self.count += 1
+        return super().train(mode)
+
+
+class Raising(Counting):
+    def train(self, mode=True):
+        self.requires_grad_(mode)
+        raise ValueError("no evaluation")
+
+
 def modes(module):
     return [(path, m.training) for path, m in module.named_modules()]
 
@@ -166,6 +184,21 @@ class OwnTrain(unittest.TestCase):
         own = torch.stack([m(one) for m, one in zip(models, x)])
         self.assertLess((got[0] - own).abs().max().item(), 1e-6)
         self.assertLess((torch.cat(got[1:]) - own).abs().max().item(), 1e-6)
+
+    def test_one_that_is_refused_leaves_requires_grad(self):
+        for kind, error in ((Counting, nw.Error), (Raising, ValueError)):
+            models, wide, x = self.beside(kind)
+            with self.assertRaises(error):
+                wide.eval()
+            flags = [p.requires_grad for p in models[0].parameters()]
+            for m in (wide, wide[0].module(), copy.deepcopy(wide)[1].module()):
+                self.assertEqual([p.requires_grad for p in m.parameters()], flags)
+            wide(x).sum().backward()
+            for m, one in zip(models, x):
+                m(one).sum().backward()
+            for name, p in models[0].named_parameters():
+                own = torch.stack([m.get_parameter(name).grad for m in models])
+                self.assertLess((wide.get_parameter(name).grad - own).abs().max().item(), 1e-12)
 
 
 if __name__ == "__main__":
