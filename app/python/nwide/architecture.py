@@ -78,7 +78,7 @@ def _compared(module):
             return False
         if not name.startswith("_"):
             return True
-        plain = isinstance(value, PLAIN[:6]) or _plain(value) and value or callable(value) and not isinstance(value, nn.Module)
+        plain = isinstance(value, PLAIN[:6]) or is_plain(value) and value or callable(value) and not isinstance(value, nn.Module)
         return plain and not type(module).__module__.startswith("torch.")
 
     found = {name: value for name, value in vars(module).items() if name not in _REGISTERED and told(name, value)}
@@ -87,9 +87,9 @@ def _compared(module):
     return found
 
 
-def _plain(value):
+def is_plain(value):
     parts = value.values() if isinstance(value, dict) else value
-    return isinstance(value, PLAIN) or isinstance(value, (tuple, list, dict, set, frozenset)) and all(map(_plain, parts))
+    return isinstance(value, PLAIN) or isinstance(value, (tuple, list, dict, set, frozenset)) and all(map(is_plain, parts))
 
 
 def _described(value):

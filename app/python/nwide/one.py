@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from .architecture import PLAIN, aliases_of, path_text, refuse_extra_state, refuse_own_state, state_of
+from .architecture import aliases_of, is_plain, path_text, refuse_extra_state, refuse_own_state, state_of
 from .errors import fail
 from .recording import same_values
 
@@ -134,7 +134,7 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
         return nn.Module.train(self, mode)
     flags = [(slot.of(wide._model), weight) for slot, weight in zip(wide._slots, wide._weights()) if slot.kind == "parameter"]
     needed = [own.requires_grad for own, _ in flags]
-    before = {m: (name, dict(vars(m)), {name: dict(vars(m)[name]) for name in _REGISTERED}, _versions(m))
+    before = {m: (name, dict(vars(m)), {name: dict(vars(m)[name]) for name in _HELD}, _versions(m))
               for name, m in module.named_modules()}
     try:
         for own, weight in flags:
@@ -159,19 +159,20 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
     return self
 
 
-_REGISTERED = ("_modules", "_parameters", "_buffers")
+_HELD = ("_modules", "_parameters", "_buffers")
 
 
 def _versions(module):
-    return {name: (id(held), getattr(held, "_version", 0)) for kind in _REGISTERED for name, held in vars(module)[kind].items()
+    return {name: (id(held), getattr(held, "_version", 0)) for kind in _HELD for name, held in vars(module)[kind].items()
             if held is not None}
 
 
 def _refuse_more_than_modes(module, what, values, versions):
     """Raises Error if a module's own `train` changed what compiled programs do not see."""
     now, versions_now = vars(module), _versions(module)
-    changed = [name for name in now.keys() | values.keys() if name not in ("training", *_REGISTERED) and not (
-        name in now and name in values and (now[name] is values[name] or isinstance(now[name], PLAIN) and now[name] == values[name]))]
+    same = {name for name in now.keys() & values.keys() if now[name] is values[name] or is_plain(now[name]) and is_plain(
+        values[name]) and now[name] == values[name]}
+    changed = [name for name in now.keys() | values.keys() if name not in same and name not in ("training", *_HELD)]
     changed += [name for name in versions_now.keys() | versions.keys() if versions_now.get(name) != versions.get(name)]
     if changed:
         fail("wide", f"train of {what}", f"one that changes {min(changed)}", "one that sets modes", "self.training in forward")

@@ -103,6 +103,18 @@ class Raising(Counting):
         raise ValueError("no evaluation")
 
 
+class Renewing(nn.Linear):
+    """Empties what it keeps between calls."""
+
+    def __init__(self):
+        super().__init__(4, 2)
+        self.kept, self.past = {}, [[]]
+
+    def train(self, mode=True):
+        self.kept, self.past = {}, [[]]
+        return super().train(mode)
+
+
 def modes(module):
     return [(path, m.training) for path, m in module.named_modules()]
 
@@ -199,6 +211,17 @@ class OwnTrain(unittest.TestCase):
             for name, p in models[0].named_parameters():
                 own = torch.stack([m.get_parameter(name).grad for m in models])
                 self.assertLess((wide.get_parameter(name).grad - own).abs().max().item(), 1e-12)
+
+    def test_one_that_renews_an_empty_container(self):
+        models, wide, x = self.beside(Renewing)
+        for change in (lambda m: m.eval(), lambda m: m.train(), lambda m: m.eval()):
+            for m in (*models, wide):
+                change(m)
+            self.same(models, wide, x)
+        models[0].kept["a"] = 1
+        wide = nw.compile(models[0], n=2)
+        with self.assertRaisesRegex(nw.Error, r"^\[wide\] train of the model itself: got one that changes kept, "):
+            wide.train()
 
 
 if __name__ == "__main__":
