@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_own_state, state_of
 from .errors import Error, fail, one_line
-from .one import Branch, One, Parts, own_train, put, refuse_late
+from .one import Branch, One, Parts, own_eval, own_train, put, refuse_late
 from .options import Options, check_number
 from .progress import Progress
 from .recording import (Form, Recorder, argument_names, batched, look, looped, modes, named, placed, refuse_cut_off, refuse_held,
@@ -81,7 +81,7 @@ class WideModule(nn.Module):
             self._model.training = value
             self._modes_changed(value != before)
 
-    train = own_train
+    train, eval = own_train, own_eval
 
     def _modes_changed(self, differ=True):
         self.__dict__.update(_modes=None, _quick=None)

@@ -128,10 +128,26 @@ class Parts(dict):
 def own_train(self: Tree, mode: bool = True) -> Tree:
     """As nn.Module.train of a wide module or of a part of it. A `train` of the models' own classes decides about the modes of
     the parts, and about which parameters need gradients."""
-    wide, path = (self._wide, self._path) if isinstance(self, Branch) else (self, "")
-    module = wide._model.get_submodule(path)
-    if all(type(m).train is nn.Module.train for m in module.modules()):
+    if all(type(m).train is nn.Module.train for m in _model_of(self).modules()):
         return nn.Module.train(self, mode)
+    return _own_modes(self, "train", mode)
+
+
+def own_eval(self: Tree) -> Tree:
+    """As nn.Module.eval of a wide module or of a part of it, or as the `eval` of its class in the models."""
+    if type(_model_of(self)).eval is nn.Module.eval:
+        return self.train(False)
+    return _own_modes(self, "eval", False)
+
+
+def _model_of(at):
+    return at._wide._model.get_submodule(at._path) if isinstance(at, Branch) else at._model
+
+
+def _own_modes(self, method, mode):
+    """Calls `train` or `eval` of the models' own, and sets the modes that it sets."""
+    wide, path = (self._wide, self._path) if isinstance(self, Branch) else (self, "")
+    module = _model_of(self)
     flags = [(slot.of(wide._model), weight) for slot, weight in zip(wide._slots, wide._weights()) if slot.kind == "parameter"]
     needed = [own.requires_grad for own, _ in flags]
     before = {m: (name, dict(vars(m)), {name: dict(vars(m)[name]) for name in _HELD}, _versions(m))
@@ -139,9 +155,9 @@ def own_train(self: Tree, mode: bool = True) -> Tree:
     try:
         for own, weight in flags:
             own.requires_grad_(weight.requires_grad)
-        module.train(mode)
+        module.train(mode) if method == "train" else module.eval()
         for m, (name, values, _, versions) in before.items():
-            _refuse_more_than_modes(m, path_text(f"{path}.{name}".strip(".")), values, versions)
+            _refuse_more_than_modes(m, f"{method} of {path_text(f'{path}.{name}'.strip('.'))}", values, versions)
     except Exception:
         for m, (_, values, registered, _) in before.items():
             vars(m).clear()
@@ -168,14 +184,14 @@ def _versions(module):
 
 
 def _refuse_more_than_modes(module, what, values, versions):
-    """Raises Error if a module's own `train` changed what compiled programs do not see."""
+    """Raises Error if a module's own `train` or `eval` changed what compiled programs do not see."""
     now, versions_now = vars(module), _versions(module)
     same = {name for name in now.keys() & values.keys() if now[name] is values[name] or is_plain(now[name]) and is_plain(
         values[name]) and now[name] == values[name]}
     changed = [name for name in now.keys() | values.keys() if name not in same and name not in ("training", *_HELD)]
     changed += [name for name in versions_now.keys() | versions.keys() if versions_now.get(name) != versions.get(name)]
     if changed:
-        fail("wide", f"train of {what}", f"one that changes {min(changed)}", "one that sets modes", "self.training in forward")
+        fail("wide", what, f"one that changes {min(changed)}", "one that sets modes", "self.training in forward")
 
 
 def _take_modes(at, module, mode):
@@ -204,7 +220,7 @@ class Branch(nn.Module):
             self._wide._model.get_submodule(self._path).training = value
             self._wide._modes_changed(value != before)
 
-    train = own_train
+    train, eval = own_train, own_eval
 
     def _no_hook(self, *_, **__):
         fail("wide", f"hook of {self._path}", "one of a part, which is never called by itself", "hooks of the wide module",

@@ -115,6 +115,30 @@ class Renewing(nn.Linear):
         return super().train(mode)
 
 
+class Sampling(nn.Module):
+    """Draws masks in evaluation too, as Monte Carlo dropout does."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.first(x))
+
+    def eval(self):
+        super().eval()
+        self.drop.train()
+        self.first.bias.requires_grad_(False)
+        return self
+
+
+class Stepping(nn.Linear):
+    def eval(self):
+        self.step = 1
+        return super().eval()
+
+
 def modes(module):
     return [(path, m.training) for path, m in module.named_modules()]
 
@@ -222,6 +246,28 @@ class OwnTrain(unittest.TestCase):
         wide = nw.compile(models[0], n=2)
         with self.assertRaisesRegex(nw.Error, r"^\[wide\] train of the model itself: got one that changes kept, "):
             wide.train()
+
+    def test_eval_of_the_classes_own(self):
+        torch.manual_seed(2)
+        model = nn.Sequential(Sampling(), nn.Tanh())
+        for make in (lambda: copy.deepcopy(model), lambda: copy.deepcopy(model[0])):
+            m, wide = make(), nw.compile([make() for _ in range(2)], options=OPTIONS)
+            part = ("0",) if isinstance(m, nn.Sequential) else ()
+            steps = [lambda m: m.eval(), lambda m: m.train(), lambda m: m.train(False), lambda m: nn.ModuleList([m]).eval()]
+            for step in (*steps, *(lambda m, at=at: m.get_submodule(at).eval() for at in part)):
+                for one in (m, wide):
+                    self.assertIsNotNone(step(one))
+                self.assertEqual(modes(wide), modes(m))
+                self.assertEqual([p.requires_grad for p in wide.parameters()], [p.requires_grad for p in m.parameters()])
+                drops = m.get_submodule(".".join((*part, "drop"))).training
+                self.assertEqual(bool((wide(torch.ones(2, 50, 4)) == 0).any()), drops)
+
+    def test_an_eval_that_changes_more_is_refused(self):
+        wide = nw.compile([Stepping(4, 2) for _ in range(2)])
+        with self.assertRaisesRegex(nw.Error, r"^\[wide\] eval of the model itself: got one that changes step, expected one that sets modes"):
+            wide.eval()
+        self.assertEqual(modes(wide), [("", True)])
+        self.assertFalse(wide.train(False).training)
 
 
 if __name__ == "__main__":
