@@ -25,6 +25,12 @@ class Constant:
         return f"nw.constant({self.tensor.dtype} {tuple(self.tensor.shape)})"
 
 
+def same_values(a, b):
+    """Whether two tensors have equal values; NaN equals NaN."""
+    return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.layout == b.layout
+                      and bool(((a == b) | ((a != a) & (b != b))).all()))
+
+
 def check_values(thing, what, tensor):
     """Raises Error for tensors that no kernel can read, such as sparse ones."""
     if tensor.layout is not torch.strided:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from .architecture import aliases_of, is_plain, path_text, refuse_extra_state, refuse_own_state, state_of
+from .constant import same_values
 from .errors import fail
-from .recording import same_values
 
 Tree = TypeVar("Tree", bound=nn.Module)
 

@@ -20,7 +20,7 @@ from . import _core, guards
 from .architecture import PLAIN, path_text
 from .causes import cause_of, refuse_hidden, told
 from .classes import contents
-from .constant import Constant
+from .constant import Constant, same_values
 from .errors import Error, fail
 from .tracing import device_of, expect_on
 
@@ -468,12 +468,6 @@ def differ(one, other):
     """Whether two recordings differ in program or constants."""
     return one.program != other.program or len(one.constants) != len(other.constants) or not all(
         same_values(a, b) for a, b in zip(one.constants, other.constants))
-
-
-def same_values(a, b):
-    """Whether two tensors have equal values; NaN equals NaN."""
-    return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.layout == b.layout
-                      and bool(((a == b) | ((a != a) & (b != b))).all()))
 
 
 def refuse_cut_off(recorder, tensors, dims):

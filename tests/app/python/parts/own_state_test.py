@@ -42,6 +42,20 @@ class Renamed(nn.Linear):
         super()._load_from_state_dict(state, prefix, *rest)
 
 
+class Unknown(nn.Linear):
+    """Has buffers of which NaN is a value."""
+
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("roots", torch.tensor([complex(float("nan"), 1), 2j]))
+
+    def _load_from_state_dict(self, *given):
+        super()._load_from_state_dict(*given)
+
+    def _save_to_state_dict(self, *given):
+        super()._save_to_state_dict(*given)
+
+
 def halve(module, state, prefix, *_):
     state[prefix + "weight"] = state[prefix + "weight"] / 2
 
@@ -147,6 +161,13 @@ class OwnState(unittest.TestCase):
         wide.load_state_dict(wide.state_dict())
         self.assertTrue(all(map(torch.equal, before, (*models[0].parameters(), *wide.parameters()))))
         self.assertTrue(torch.equal(chance, torch.get_rng_state()))
+
+    def test_complex_buffers_with_nan(self):
+        models, wide = self.pairs(Unknown)
+        wide.load_state_dict({name: torch.stack([m.state_dict()[name] for m in models[::-1]]) for name in models[0].state_dict()})
+        self.same(models[::-1], wide)
+        got, own = wide[0].state_dict()["0.roots"], models[2].state_dict()["0.roots"]
+        self.assertTrue(torch.equal(torch.view_as_real(got).nan_to_num(7), torch.view_as_real(own).nan_to_num(7)))
 
 
 if __name__ == "__main__":
