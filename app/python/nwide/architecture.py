@@ -272,12 +272,22 @@ def _saves_otherwise(model):
 
 def _loads_otherwise(model):
     """What loading does to a tensor; "" if all become what they are in the state_dict."""
-    one, given = copy.deepcopy(model), state_of(_drawn(model))
-    try:
-        state = OrderedDict((name, t.clone()) for name, t in given.items())
+    given = state_of(_drawn(model))
+
+    def loaded(**options):
+        one, state = copy.deepcopy(model), OrderedDict((name, t.clone()) for name, t in given.items())
         state._metadata = getattr(one.state_dict(), "_metadata", {})  # the versions of today's classes
-        one.load_state_dict(state, strict=False)
-        return _changed(state_of(one), given)
+        one.load_state_dict(state, **options)
+        return state_of(one)
+
+    try:
+        try:
+            got = loaded()
+        except RuntimeError as error:
+            if "key(s) in state_dict" not in str(error):
+                raise
+            got = loaded(strict=False)
+        return _changed(got, given)
     except Exception as error:
         return f"raises {one_line(error)}"
 

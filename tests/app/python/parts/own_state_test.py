@@ -42,6 +42,26 @@ class Renamed(nn.Linear):
         super()._load_from_state_dict(state, prefix, *rest)
 
 
+class Plain(nn.Linear):
+    """Loads by a method with fewer arguments than PyTorch's, as some before `strict` have."""
+
+    def load_state_dict(self, state):
+        return super().load_state_dict({name.replace("module.", ""): t for name, t in state.items()})
+
+
+class Doubled(nn.Linear):
+    def load_state_dict(self, state):
+        return super().load_state_dict({name: t * 2 for name, t in state.items()})
+
+
+class Noted(nn.Linear):
+    """Asks for a name that older ones do not have."""
+
+    def _load_from_state_dict(self, state, prefix, *rest):
+        super()._load_from_state_dict(state, prefix, *rest)
+        rest[2].extend([] if prefix + "note" in state else [prefix + "note"])
+
+
 class Unknown(nn.Linear):
     """Has buffers of which NaN is a value."""
 
@@ -161,6 +181,26 @@ class OwnState(unittest.TestCase):
         wide.load_state_dict(wide.state_dict())
         self.assertTrue(all(map(torch.equal, before, (*models[0].parameters(), *wide.parameters()))))
         self.assertTrue(torch.equal(chance, torch.get_rng_state()))
+
+    def test_a_load_state_dict_with_fewer_arguments(self):
+        torch.manual_seed(4)
+        models, others = ([Plain(4, 3) for _ in range(3)] for _ in range(2))
+        wide = nw.compile(copy.deepcopy(models), options=OPTIONS)
+        wide.load_state_dict({name: torch.stack([m.state_dict()[name] for m in others]) for name in others[0].state_dict()})
+        self.same(others, wide)
+        for i, model in enumerate(models):
+            wide[i].load_state_dict(model.state_dict())
+        self.same(models, wide)
+        wide = nw.compile([Doubled(4, 3) for _ in range(3)])
+        with self.assertRaisesRegex(nw.Error, r"^\[load_state_dict\] the model itself: got a hook or method of its own that changes weight, "):
+            wide.load_state_dict(wide.state_dict())
+
+    def test_loading_with_a_key_that_is_missing(self):
+        models, wide = self.pairs(lambda: Noted(4, 3))
+        self.assertTrue(models[0].load_state_dict(models[0].state_dict(), strict=False).missing_keys)
+        wide.load_state_dict(wide.state_dict())
+        wide[0].load_state_dict(wide[1].state_dict())
+        self.same([models[1], *models[1:]], wide)
 
     def test_complex_buffers_with_nan(self):
         models, wide = self.pairs(Unknown)
