@@ -56,7 +56,7 @@ class WideModule(nn.Module):
         self.__dict__.update(_modules=Parts(), _model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None,
                              _latest=None, _fixed=None, _fixed_of=None, _some={}, _turn=threading.Lock(),
-                             _own_name=object(), _recorder=None, _rows_checked=weakref.WeakKeyDictionary())
+                              _own_name=object(), _recorder=None, _rows_checked=weakref.WeakKeyDictionary(), _plain_state=set())
         self.n = n
         if WideModule._unseen is None:  # late, because it imports torch.compile
             WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
@@ -485,11 +485,18 @@ class WideModule(nn.Module):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """As nn.Module's: the stacked tensors by the names of one model."""
-        refuse_own_state(self._model)
+        self._expect_plain_state()
         return super().state_dict(*args, **kwargs)
 
+    def _expect_plain_state(self, loading=False):
+        """Raises Error unless the models save, or load, their tensors as they are. The check runs code of the models on copies
+        of one, so that it is not made again for the same one."""
+        if loading not in self._plain_state:
+            refuse_own_state(self._model, loading)
+            self._plain_state.add(loading)
+
     def _load_from_state_dict(self, *args, **kwargs):
-        refuse_own_state(self._model, loading=True)
+        self._expect_plain_state(loading=True)
         super()._load_from_state_dict(*args, **kwargs)
 
     def _apply(self, fn, recurse=True):
@@ -506,6 +513,7 @@ class WideModule(nn.Module):
                  "torch.__future__.set_swap_module_params_on_conversion(False)")
         finally:
             torch.__future__.set_swap_module_params_on_conversion(swaps)
+            self._plain_state.clear()
             self._forget()
         return self
 
@@ -525,6 +533,7 @@ class WideModule(nn.Module):
         for slot, weight in zip(self._slots, self._weights()):
             own = slot.of(self._model)
             own.data = own.data.to(weight.dtype)
+        self._plain_state.clear()
         self._forget()
 
     def __getstate__(self):
@@ -544,7 +553,7 @@ class WideModule(nn.Module):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__.update(_turn=threading.Lock(), _own_name=object(), _rows_checked=weakref.WeakKeyDictionary())
+        self.__dict__.update(_turn=threading.Lock(), _own_name=object(), _rows_checked=weakref.WeakKeyDictionary(), _plain_state=set())
         LIVE.add(self)
         self._find_places()
         if self._fixed is not None:

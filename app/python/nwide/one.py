@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from .architecture import aliases_of, is_plain, path_text, refuse_extra_state, refuse_own_state, state_of
+from .architecture import aliases_of, is_plain, path_text, refuse_extra_state, state_of
 from .constant import same_values
 from .errors import fail
 
@@ -27,7 +27,7 @@ class One:
 
     def state_dict(self) -> OrderedDict[str, torch.Tensor]:
         """The model's state_dict; its tensors are views of the wide tensors."""
-        refuse_own_state(self._wide._model)
+        self._wide._expect_plain_state()
         return self._state()
 
     def _state(self):
@@ -38,7 +38,7 @@ class One:
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Writes the weights of this model only. Raises Error for other names or shapes than the model's."""
         refuse_extra_state(self._wide._model)
-        refuse_own_state(self._wide._model, loading=True)
+        self._wide._expect_plain_state(loading=True)
         self._load(state)
 
     def _load(self, state):

@@ -76,6 +76,25 @@ class Unknown(nn.Linear):
         super()._save_to_state_dict(*given)
 
 
+class Counted(nn.Linear):
+    """Counts its calls; in float64 it saves and loads other values."""
+
+    calls = 0
+
+    def _change(self, state, prefix):
+        Counted.calls += 1
+        if self.weight.dtype == torch.float64:
+            state[prefix + "weight"] = state[prefix + "weight"] * 2
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        self._change(destination, prefix)
+
+    def _load_from_state_dict(self, state, prefix, *rest):
+        self._change(state, prefix)
+        super()._load_from_state_dict(state, prefix, *rest)
+
+
 def halve(module, state, prefix, *_):
     state[prefix + "weight"] = state[prefix + "weight"] / 2
 
@@ -208,6 +227,34 @@ class OwnState(unittest.TestCase):
         self.same(models[::-1], wide)
         got, own = wide[0].state_dict()["0.roots"], models[2].state_dict()["0.roots"]
         self.assertTrue(torch.equal(torch.view_as_real(got).nan_to_num(7), torch.view_as_real(own).nan_to_num(7)))
+
+    def test_the_models_code_is_asked_once(self):
+        models, wide = self.pairs(lambda: Counted(4, 3))
+        states = [{name: t.detach() for name, t in m.named_parameters()} for m in models[::-1]]
+        calls = []
+        for _ in range(3):
+            before = Counted.calls
+            for i, state in enumerate(states):
+                wide[i].load_state_dict(state)
+                self.assertTrue(all(torch.equal(t, wide[i].state_dict()[name]) for name, t in state.items()))
+            wide.load_state_dict(wide.state_dict())
+            calls.append(Counted.calls - before)
+        self.assertGreater(calls[0], 0)
+        self.assertEqual(calls[1:], [0, 0])
+        self.same(models[::-1], wide)
+
+    def test_the_models_code_is_asked_again_for_other_dtypes(self):
+        for convert in (lambda wide, state: wide.double(), lambda wide, state: wide.load_state_dict(state, assign=True)):
+            _, wide = self.pairs(lambda: Counted(4, 3))
+            state = {name: t.double() for name, t in wide.state_dict().items()}
+            wide.load_state_dict(wide.state_dict())
+            convert(wide, state)
+            for call in (wide.state_dict, wide[1].state_dict, lambda w=wide: w.load_state_dict(state), lambda w=wide: w[0].load_state_dict(
+                    {name: t[0] for name, t in state.items()})):
+                with self.assertRaisesRegex(nw.Error, "a hook or method of its own that changes 0.weight"):
+                    call()
+            copied = copy.deepcopy(wide)
+            self.assertTrue(torch.equal(copied.float().state_dict()["0.weight"], state["0.weight"].float()))
 
 
 if __name__ == "__main__":
