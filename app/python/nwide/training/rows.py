@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ..errors import fail
 from .epochs import read_loader
+from .network import takes_batch
 from .values import plain
 
 TARGET, WEIGHT, GROUP, FOLD = "target", "sample_weight", "group", "fold"
@@ -137,7 +138,8 @@ def forward_names(model):
 
 
 class Reader:
-    """Reads the user's data. `options`: target, column, sample_weight, group and fold as the user gave them."""
+    """Reads the user's data. `options`: target, column, sample_weight, group and fold as the user gave them; none for rows to
+    predict, of which only forward's arguments are read."""
 
     def __init__(self, model, options, meaning=None, tell=print):
         self.names, self.needed = forward_names(model) if model is not None else (list(meaning.arguments), [])
@@ -242,12 +244,15 @@ class Reader:
             data = (data,)
         return self._plain(data)
 
-    def _named(self, data):
-        """Data given as a dict of columns."""
-        columns = {}
-        for name, value in data.items():
-            columns[str(name)] = self._read(str(name), value)
-        chosen = self._said_columns()
+    def _named(self, data, target=None):
+        """Data given as a dict of columns; `target`: the target beside it."""
+        data, chosen = {str(name): value for name, value in data.items()}, self._said_columns()
+        lists = self.known.arguments.values() if self.known is not None else (_listed(chosen.get(name, name)) for name in self.names)
+        arguments = {column for columns in lists for column in columns}
+        if self.known is not None and not self.options:
+            data = {name: value for name, value in data.items() if name in arguments} or data
+        used = arguments | self._compared(list(data), arguments, target)
+        columns = {name: self._read(name, value, name in used) for name, value in data.items()}
         if self.known is None:
             for name in self.names:
                 for column in (named := _listed(chosen.get(name, name))):
@@ -261,6 +266,13 @@ class Reader:
             self.meaning.target = self._said_target()
         return columns
 
+    def _compared(self, names, arguments, target):
+        """Those of a dict's columns that are targets or weights. `target`: one beside the dict."""
+        left, weight = [name for name in names if name not in arguments | self.beside()], self.options.get(WEIGHT)
+        said = self.known.target if self.known is not None else self._said_target()
+        alone = target is None and len(left) == 1 and not takes_batch(self.options.get("loss"))  # the target if none is said
+        return {*(said or left * alone), *([weight] if isinstance(weight, str) else [])}
+
     def _plain(self, data):
         """(X, y): forward's arguments in order, then the target."""
         *inputs, target = data if len(data) > 1 or self.known else (*data, None)
@@ -269,7 +281,7 @@ class Reader:
         if len(inputs) == 1 and is_frame(inputs[0]):
             columns = self._frame(inputs[0], target)
         elif len(inputs) == 1 and isinstance(inputs[0], dict):
-            columns = self._named(inputs[0])
+            columns = self._named(inputs[0], target)
         else:
             if len(inputs) > len(self.names):
                 fail("data", "parts", f"{len(inputs)} before the target", f"at most forward's {len(self.names)}: "
@@ -358,12 +370,13 @@ class Reader:
                  "frame.dropna() or fillna")
         return self._coded(name, series) if name in self.meaning.codes else self._read(name, series)
 
-    def _read(self, name, value):
+    def _read(self, name, value, used=True):
         """A column's numbers, or the codes of its categories."""
-        return self._coded(name, value) if self._has_words(name, value) else tensor_of(name, value)
+        return self._coded(name, value) if self._has_words(name, value, used) else tensor_of(name, value)
 
-    def _has_words(self, name, value):
-        """Whether these are categories: of pandas, text or booleans as objects; groups and folds may be any objects."""
+    def _has_words(self, name, value, used):
+        """Whether these are categories: of pandas, text or booleans as objects; groups, folds and columns that are not used may be
+        any objects."""
         if isinstance(value, (list, tuple)):
             return bool(value) and isinstance(value[0], str)
         kind = str(getattr(value, "dtype", ""))
@@ -374,6 +387,8 @@ class Reader:
         values = [plain(v) for v in value.tolist()]
         kinds = ["number" if _is_number(v) else "word" if isinstance(v, (str, bool)) else "" for v in values]
         if len(set(kinds)) > 1 or "" in kinds:
+            if not used:
+                return True
             row = next(row for row, kind in enumerate(kinds) if not kind or kind != kinds[0])
             first = f", {type(values[0]).__name__} in row 0" if row else ""
             fail("data", f"column {name}", f"{type(values[row]).__name__} in row {row}{first}", "numbers alone, or words alone",

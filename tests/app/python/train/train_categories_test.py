@@ -90,6 +90,28 @@ class Categories(Runs):
         for day in set(owner):
             self.assertEqual(len(set(folds[owner == day])), 1)
 
+    def test_columns_that_are_not_used(self):
+        """A dict's columns that nothing asks for may be of any objects, and rows to predict have groups of any kind."""
+        (x, y), net = rows(), nn.Linear(5, 3)
+        days = numpy.array([datetime.date(2020, 1, 1 + i // 4) for i in range(53)], dtype=object)
+        mixed = numpy.array([i if i % 2 else "low" for i in range(53)], dtype=object)
+        data, true = {"input": x, "y": y, "day": days, "mixed": mixed}, F.linear(x, net.weight.double(), net.bias.double())
+        for group in ("day", "mixed"):
+            run = self.train(net, data=data, target="y", group=group, validation=0.25, **STILL)
+            for rows_to_predict in (data, {**data, group: days[::-1], "y": numpy.array([None] * 53, dtype=object)}):
+                self.assertLess((run.best(1).predict(rows_to_predict, apply="none") - true).abs().max(), 1e-12)
+        run = self.train(net, data=({"input": x, "day": days}, y), validation=({"input": x, "day": days}, y), **STILL)
+        self.assertAlmostEqual(run.table["loss"][0], F.cross_entropy(true, y).item(), delta=1e-9)
+
+        def of_days(output, batch):
+            return (output[:, 0] - batch["day"]).square()
+
+        run = self.train(net, data={"input": x, "day": days}, validation={"input": x, "day": days}, loss=of_days, **STILL)
+        self.assertAlmostEqual(run.table["loss"][0], (true[:, 0] - torch.arange(53) // 4).square().mean().item(), delta=1e-9)
+        for name, options in (("input", {}), ("y", {}), ("y", {"target": "y"}), ("w", {"sample_weight": "w", "target": "y"})):
+            self.refused(f"[data] column {name}: got int in row 1, str in row 0, expected numbers alone, or words alone; try astype(float), "
+                         "or astype(str)", lambda: self.train(net, data={"input": x, "y": y, name: mixed}, **options, **STILL))
+
     def test_words_of_each_models_rows(self):
         """Categories are those of all models' rows, whoever has them."""
         x, _ = rows(20)
