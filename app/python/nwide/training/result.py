@@ -56,8 +56,11 @@ class Part:
         keep(self.folder, self.kept)
 
     def _has_numbers(self, number, output):
-        """Whether a model has an evaluation or did not diverge, and its results are numbers; -inf is a logarithm of 0."""
+        """Whether a model's metrics are of numbers: its best evaluation has a loss and it did not diverge, or else it has an
+        evaluation or did not diverge, and no result is NaN or inf; -inf is a logarithm of 0."""
         model = self.report["models"][number]
+        if (model["best"] or {}).get("loss") is not None and model["status"] != "diverged":
+            return True  # whatever forward gives beside what the loss is told from
         real = [t for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         return (model["best"] is not None or model["status"] != "diverged") and all(bool((t < math.inf).all()) for t in real)
 

@@ -56,6 +56,17 @@ class Auxiliary(nn.Module):
         return (out, out.sum(1)) if self.two else out
 
 
+class Beside(nn.Module):
+    """A second result that is no number where the first argument is negative."""
+
+    def __init__(self, beside):
+        super().__init__()
+        self.first, self.beside = nn.Linear(5, 3), beside
+
+    def forward(self, x):
+        return self.first(x), torch.where(x > 0, x, self.beside)
+
+
 class Rowwise(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
@@ -163,6 +174,20 @@ class Results(Runs):
         self.assertTrue(all(output.isfinite().all() for output in seen))
         again = nw.open_run(self.path("run"))
         self.assertTrue(math.isnan(again.table["right"][1]))
+
+    def test_functions_beside_results_that_are_no_numbers(self):
+        """A function looks at some of forward's results; what the others are does not matter."""
+        (x, y), (xv, yv) = rows(), rows(31, 4)
+
+        def right(output, target):
+            return (output[0].argmax(1) == target).double().mean()
+
+        for beside in (math.inf, math.nan):
+            run = self.train(Beside, data=(x, y), validation=(xv, yv), loss=of_first, metrics={"right": right}, lr=0.1, seeds=2, epochs=2,
+                             net={"beside": beside}, dtype="f64", overwrite=True)
+            for model, value in zip(run.models, run.table["right"]):
+                with torch.no_grad():
+                    self.assertAlmostEqual(value, right(model.double()(xv), yv).item(), delta=1e-9)
 
     def test_functions_of_configurations(self):
         (x, y), net = rows(), {"lr": [0.1, 0.01], "seeds": 3, "epochs": 1}
