@@ -8,7 +8,9 @@ OF_TEST = 0x7e57  # changes the seed for test rows
 
 def learned_rows(rows, validation, test, classes, groups, seed):
     """The numbers of the rows that are learned, ascending. `validation`, `test`: fractions or None. `classes`, `groups`: a number a
-    row, or None."""
+    row, or None. Groups of another shape are not split: the program refuses them."""
+    if groups is not None and groups.dim() != 1:
+        return torch.arange(rows)
     kinds, left = (classes if groups is None else groups), list(range(rows))
     kinds = [0] * rows if kinds is None else kinds.tolist()
     if test is not None:
