@@ -250,7 +250,9 @@ def in_words(text):
     dropped if nw.train has no such option."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
     names.update({f"--{KEYS[name].replace('_', '-')}": name for name in (*OPTIONS_OF_THEIR_OWN, "epochs")})
-    names.update({"--apply": "apply", "--weights": "weights"})  # of predict; of a run that goes on
+    names.update({"--apply": "apply"})  # of predict
+    if "fuse with" not in text:  # that command's option
+        names["--weights"] = "weights"
 
     def name_of(flag):
         return "train" if flag in ("--set", "--grid", "-n") else names.get(flag, flag)
@@ -265,9 +267,12 @@ def in_words(text):
             return f"{names[flag]}=True {value}"
         return f"{names[flag]}={value if re.fullmatch(r'[-+.0-9e]+', value) else repr(value)}"
 
+    def option(name):
+        return name if name == "--weights" else f"{name}=True" if name in FLAGS else f"{name}="
+
     said, _, tried = text.rpartition("; try ")
     tried = re.sub(r",? or (--[a-z][a-z-]*)( [^\s,;]+)?$", lambda m: m[0] if m[1] in (*names, "--set", "--grid") else "", tried)
     tried = re.sub(r"(--[a-z][a-z-]*) (?!or\b|and\b)([^\s,;]+)", advice, tried)
-    tried = re.sub(r"--(?!help|resume)[a-z][a-z-]*", lambda m: name_of(m[0]) + ("=True" if name_of(m[0]) in FLAGS else "="), tried)
+    tried = re.sub(r"--(?!help|resume)[a-z][a-z-]*", lambda m: option(name_of(m[0])), tried)
     said = re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda m: name_of(m[0]), said)
     return f"{said}; try {tried}" if said else tried

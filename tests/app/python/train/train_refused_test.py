@@ -124,6 +124,13 @@ class Arguments(Runs):
         lost = "[train] rank 2: got no heartbeat for 40 s, expected one; try train --resume '/a b' with as many as there are"
         self.assertEqual(in_words(lost), lost)
 
+    def test_advice_that_names_another_command(self):
+        """Its options keep their names; those of a new run get Python's."""
+        predict = "[predict] output 3: got numbers of a whole batch, expected some for each row; try fuse with --weights '/a b/last', or a run with "
+        self.assertEqual(in_words(predict + "--output 0"), predict + "output=0")
+        resume = "[--resume] --epochs: got another length, expected the one that the cosine schedule ends with; try a new run with "
+        self.assertTrue(in_words(resume + "--weights a/last").endswith("try a new run with weights='a/last'"))
+
     def test_advice_with_two_options(self):
         far = torch.full((8, 4), 1e20), torch.full((8, 3), 1e20)
         self.refused("[train] models: got all 2 diverged, expected one to train; try a smaller lr= or clip=1",
