@@ -186,14 +186,15 @@ def _whole(name, value):
     return value
 
 
-def own_metrics(given):
-    """The names in metrics=, for the command, and the functions by name."""
-    words, functions = [], {}
-    for one in given if isinstance(given, (list, tuple)) else [given]:
+def own_metrics(given, options):
+    """The names in metrics=, for the command, and the functions by name. `options`: those of the run, with lists where models differ."""
+    words, functions, listed = [], {}, isinstance(given, (list, tuple))
+    varied = ["seed", *(name for name, value in options.items() if name in KEYS and (count_of(value) or isinstance(value, Range)))]
+    for one in given if listed else [given]:
         if callable(one):
             name = getattr(one, "__name__", "<lambda>")
             if name == "<lambda>" or name in functions:
-                fail("train", "metrics", f"{'a function without a name' if name == '<lambda>' else f'two functions {name}'} in a list",
+                fail("train", "metrics", f"{'a function without a name' if name == '<lambda>' else f'two functions {name}'}{' in a list' * listed}",
                      "functions with names of their own", "metrics=['accuracy', {'mcc': f}]")
             one = {name: one}
         if not isinstance(one, dict):
@@ -204,7 +205,7 @@ def own_metrics(given):
                 fail("train", f"metrics {name}", type(function).__name__, "a function of (output, target)", f"metrics={{'{name}': f}}")
             functions[name] = function
     for name in functions:
-        if name in (*COLUMNS, *KEYS, *words) or str(name).startswith(("test.", "chosen.")):
+        if name in (*COLUMNS, *varied, *words) or str(name).startswith(("test.", "chosen.")):
             fail("train", f"metrics {name}", "the name of a column of run.table", "another one", f"metrics={{'my_{name}': f}}")
     return words, functions
 

@@ -273,7 +273,7 @@ class Training:
 
     def _own_metrics(self):
         """metrics={"mcc": f}, or functions among the names of metrics: those that Python computes from predictions after the run."""
-        words, metrics = own_metrics(self.options.get("metrics"))
+        words, metrics = own_metrics(self.options.get("metrics"), {**self.options, **self.all.together})
         if not metrics:
             return {}
         if self.options.get("monitor") in metrics:

@@ -233,9 +233,19 @@ class Arguments(Runs):
                 "them of; try a run without save=False", seeds=2, metrics={"mcc": mcc}, no_save=True, validation=0.2)
         for name in ("loss", "train_loss", "lr", "seed", "model", "step", "status", "best_step", "fold", "test.loss"):
             self.no(f"[train] metrics {name}: got the name of a column of run.table, expected another one; try metrics={{'my_{name}': f}}",
-                    seeds=2, metrics={name: mcc}, validation=0.2)
-        for functions, what in (([mcc, lambda output, target: 0.0], "a function without a name"), ([mcc, mcc], "two functions mcc")):
-            self.no(f"[train] metrics: got {what} in a list, expected functions with names of their own; try metrics=['accuracy', {{'mcc': f}}]",
+                    seeds=2, metrics={name: mcc}, validation=0.2, lr=[0.1, 0.2])
+        for given in (nw.zip(eps=[1e-8, 1e-7]),), ():
+            self.no("[train] metrics eps: got the name of a column of run.table, expected another one; try metrics={'my_eps': f}", Net, *given,
+                    metrics={"eps": mcc}, validation=0.2, **({} if given else {"eps": [1e-8, 1e-7]}))
+        (x, y), (xv, yv) = rows(), rows(31, 4)
+        run = self.train(Net, data=(x, y), validation=(xv, yv), eps=1e-7, epochs=1, save="eps", dtype="f64", seeds=2,
+                         metrics={"eps": lambda output, target: nn.functional.cross_entropy(output, target)})
+        for model, value in zip(run.models, run.table["eps"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(value, nn.functional.cross_entropy(model.double()(xv), yv).item(), delta=1e-9)
+        for functions, what in (([mcc, lambda output, target: 0.0], "a function without a name in a list"), ([mcc, mcc], "two functions mcc in a list"),
+                                (lambda output, target: 0.0, "a function without a name")):
+            self.no(f"[train] metrics: got {what}, expected functions with names of their own; try metrics=['accuracy', {{'mcc': f}}]",
                     seeds=2, metrics=functions, validation=0.2)
         x, y = rows()
         self.no("[train] metrics: got functions and no target, expected the column that they compare with; try data=(X, y), or target='y'",
