@@ -81,5 +81,7 @@ def _in_folder(folder):
     if not found or any(name.endswith(".index.json") for name in names):
         fail("train", f"weights {folder}", "parts of one checkpoint" if found else "a folder without checkpoints",
              "a file of a state_dict for each model", "the folder last/ of a run")
+    if "run.safetensors" in names:
+        fail("train", f"weights {folder}", "a run's folder", "the folder of its checkpoints", f"weights='{os.path.join(folder, 'last')}'")
     found.sort(key=lambda name: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)])
     return [os.path.join(folder, name) for name in found]

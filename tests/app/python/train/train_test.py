@@ -232,6 +232,8 @@ class Numbers(Runs):
                  {"weights": backbone, "init_missing": "file"}),
                 ("[train] weights none: got a folder without checkpoints, expected a file of a state_dict for each model; try the folder last/ "
                  "of a run", {"weights": self.path("none")}),
+                ("[train] weights each: got a run's folder, expected the folder of its checkpoints; try weights='each/last'",
+                 {"weights": self.path("each")}),
                 ("[train] models: got 3 checkpoints, expected 2, as many as the other arguments make; try as many of each",
                  {"weights": whole, "seeds": 2})):
             self.refused(words, lambda: self.train(Net, lr=0.01, save="no", **{"seeds": 2, **options, **more}))
