@@ -204,6 +204,9 @@ class Reader:
 
     def _own(self, pairs):
         """[(X0, y0), ...]: rows of each model's own, one after the other."""
+        for option in (GROUP, FOLD) if self.known is None else ():
+            if self.options.get(option) is not None:
+                fail("train", option, "it and rows of each model's own", "one or the other", f"leaving {option}= out")
         tables = [self._columns(pair) for pair in pairs] if self.known else self._own_columns(pairs)
         begin, learned = 0, []
         for i, table in enumerate(tables):

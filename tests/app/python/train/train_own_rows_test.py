@@ -209,6 +209,11 @@ class OwnRows(Runs):
                      lambda: self.train(Rowwise, data=[(x, y)] * 2, validation=[(x, y)] * 3))
         self.refused("[train] validation of model 1: got 1 rows, expected some to learn from and some to hold back; try a smaller fraction, "
                      "or more rows", lambda: self.train(Rowwise, data=[(x, y), (x[:1], y[:1])], validation=0.2))
+        pairs = [(x[:30], y[:30]), (x[30:], y[30:])]
+        for option, values in (("group", torch.arange(53) // 4), ("fold", torch.arange(53) % 3)):
+            for validation in (pairs, None):
+                self.refused(f"[train] {option}: got it and rows of each model's own, expected one or the other; try leaving {option}= out",
+                             lambda: self.train(Rowwise, data=pairs, validation=validation, **{option: values}))
 
 
 class Named(Rowwise):
