@@ -3,6 +3,7 @@ told, and the loss, at the same places."""
 
 import dataclasses
 
+import torch
 from torch.utils._pytree import GetAttrKey, SequenceKey, tree_flatten_with_path, tree_leaves, tree_unflatten
 
 from ..errors import fail
@@ -17,11 +18,11 @@ class Result:
     by_place: bool  # found by its place, and not by the key of a dict
 
 
-def results_in(spec):
-    """The results of forward in their order."""
+def results_in(spec, tensors):
+    """The results of forward in their order. `tensors`: whether each leaf of `spec` is a tensor: others are no results."""
     found, _ = tree_flatten_with_path(tree_unflatten(range(spec.num_leaves), spec))
     return [Result(".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path),
-                   all(isinstance(key, (SequenceKey, GetAttrKey)) for key in path)) for path, _ in found]
+                   all(isinstance(key, (SequenceKey, GetAttrKey)) for key in path)) for path, leaf in found if tensors[leaf]]
 
 
 def place_of(wanted, option, training, evaluation, learned):
@@ -61,9 +62,9 @@ def _common(training, evaluation):
 
 
 def of_places(model, places):
-    """The model with a forward that gives the results at these places alone."""
+    """The model with a forward that gives the results at these places, counted over tensors, alone."""
     def some(result):
-        leaves = tree_leaves(result)
+        leaves = [leaf for leaf in tree_leaves(result) if torch.is_tensor(leaf)]
         return tuple(leaves[place] for place in places)
 
     return giving(model, some)

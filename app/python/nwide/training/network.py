@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import inspect
 import io
 import logging
@@ -11,7 +12,8 @@ import warnings
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
+from torch.export.graph_signature import OutputKind, TensorArgument
+from torch.utils._pytree import TreeSpec, tree_leaves
 
 from ..architecture import aliases_of, check_like, refuse_recomputed, slots_of
 from ..errors import Error, fail, one_line
@@ -265,9 +267,17 @@ def takes_as_well(model, sample, own):
     return taken
 
 
+@dataclasses.dataclass
+class Outputs:
+    """What an exported forward gives."""
+
+    spec: TreeSpec
+    tensors: tuple[bool, ...]  # whether each leaf is a tensor, and no None or number
+
+
 def export(model, sample, path, train):
     """Writes a torch.export file with a dynamic batch size, or with that of `sample` if the network is fixed to it, tensors by
-    forward's arguments. Returns the structure of forward's results."""
+    forward's arguments. Returns the Outputs."""
     arguments, named = _arguments(model, sample)
     refuse_recomputed("train", model)
     _refuse_assigned_buffers(model, arguments, named, train)
@@ -285,7 +295,9 @@ def export(model, sample, path, train):
                     warnings.simplefilter("ignore")
                     program = torch.export.export(model, arguments, named, dynamic_shapes=shapes)
                     torch.export.save(program, path)
-                return program.call_spec.out_spec
+                return Outputs(program.call_spec.out_spec, tuple(isinstance(out.arg, TensorArgument) for out in
+                                                                 program.graph_signature.output_specs
+                                                                 if out.kind is OutputKind.USER_OUTPUT))
             except Error:
                 raise
             except Exception as error:  # torch.export raises whatever its user's code does

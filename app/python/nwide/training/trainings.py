@@ -348,13 +348,16 @@ class Training:
             evaluated = export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")
         if "loss_columns" in self.kept:
-            if not evaluated.child(0).is_leaf():
+            if not (results.tensors[-1] and evaluated.tensors[-1]):
+                fail("train", "loss", f"no tensor from {self.kept['loss']}", "one number, or one a row, as a tensor",
+                     "to compute it of the output")
+            if not evaluated.spec.child(0).is_leaf():
                 self.kept["whole"] = batch  # the rows in a call with which Python computes forward's whole result
         if results != evaluated:
             for form, train, places in zip((path, other), (True, False), self._places(results, evaluated)):
                 export(of_places(model, places), sample, form, train)
         elif "loss_columns" in self.kept:
-            self.options["loss"] = f"output.{results.num_leaves - 1}"
+            self.options["loss"] = f"output.{sum(results.tensors) - 1}"
             self.options.setdefault("output", 0)
         frozen = [name for name, parameter in first.named_parameters() if not parameter.requires_grad]
         return [path, *arguments, *(f"--freeze={name}" for name in frozen)]
@@ -368,10 +371,11 @@ class Training:
                  "the same results in both", "output= and metrics of it")
         loss, wanted = self.options.get("loss"), self.options.pop("output", None)
         if "loss_columns" in self.kept:
-            of_loss = training.num_leaves - 1, evaluation.num_leaves - 1
-            told = place_of(wanted, "output", results_in(training.child(0)), results_in(evaluation.child(0)), learned=False)
+            of_loss = sum(training.tensors) - 1, sum(evaluation.tensors) - 1
+            told = place_of(wanted, "output", *(results_in(form.spec.child(0), form.tensors) for form in (training, evaluation)),
+                            learned=False)
         else:
-            forms = results_in(training), results_in(evaluation)
+            forms = [results_in(form.spec, form.tensors) for form in (training, evaluation)]
             own = str(loss).partition("output.")[2]
             of_loss = place_of(own, "loss", *forms, learned=True) if own else None
             told = place_of(own if own and wanted is None else wanted, "output", *forms, learned=not own)

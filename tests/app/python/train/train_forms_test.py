@@ -223,6 +223,22 @@ class Forms(Folder):
         self.check_heads(*forms[0], named("out"), "cross_entropy", output="out")
         for pair in forms[1:3]:
             self.check_heads(*pair, named(0), "cross_entropy")
+        def none_last(a, b, c):
+            return a, None
+
+        def all_of(result, target):
+            return sum(F.cross_entropy(one, target, reduction="none") for one in result if one is not None)
+
+        two, none_first = (lambda a, b, c: (a, b)), (lambda a, b, c: (None, a))
+        for pair in ((two, none_last), (lambda a, b, c: (None, a, b), none_first)):
+            self.check_heads(*pair, lambda result, target: F.cross_entropy(next(r for r in result if r is not None), target),
+                             "cross_entropy")
+        for pair in ((two, none_last), (none_last, none_last)):
+            self.check_heads(*pair, all_of, all_of)
+        with self.assertRaises(nw.Error) as caught:
+            self.check_heads(two, two, all_of, lambda output, target: 0.0)
+        self.assertEqual(str(caught.exception), "[train] loss: got no tensor from <lambda>, expected one number, or one a row, as a "
+                         "tensor; try to compute it of the output")
         for words, options in (
                 ("output: got out in training form and probs in evaluation form, expected one result of both forms; try output='out'",
                  {"output": 1}),
