@@ -56,14 +56,9 @@ class Source:
     def module(self, number, seed):
         """The module with model `number`'s weights; a factory is called under torch.manual_seed(seed)."""
         made = self._module(number, seed)
-        own = [module for module in outermost_that_switch(made) if module.training]
-        if not self.made_here and (self.weights or own):
-            made = copy.deepcopy(made)
-            own = [module for module in outermost_that_switch(made) if module.training]
         if self.weights:
+            made = made if self.made_here else copy.deepcopy(made)
             self.weights.load(made, number)
-        for module in own:  # as a loop in PyTorch does before it trains
-            module.train()
         return made
 
     def _module(self, number, seed):
@@ -193,23 +188,39 @@ def asks_for_its_form(model, sample):
     return any(asked)
 
 
-def switches_by_itself(module):
-    """Whether this module is none of PyTorch's layers and has code of its own for train() or eval()."""
+def switches_by_itself(module, *names):
+    """Whether this module is none of PyTorch's layers and has code of its own for one of these methods."""
     return not type(module).__module__.startswith("torch.") and any(
-        getattr(type(module), name) is not getattr(nn.Module, name) for name in ("train", "eval"))
+        getattr(type(module), name) is not getattr(nn.Module, name) for name in names)
 
 
-def outermost_that_switch(model):
-    """The modules with code of their own for train() or eval() that lie in no other such module."""
-    return [model] if switches_by_itself(model) else [found for child in model.children() for found in outermost_that_switch(child)]
+def outermost_that_train(model):
+    """The modules with code of their own for train() that lie in no other such module."""
+    return [model] if switches_by_itself(model, "train") else [
+        found for child in model.children() for found in outermost_that_train(child)]
+
+
+@contextlib.contextmanager
+def switched_to_train(model):
+    """Calls train() of the modules that train and have code of their own for it, as a loop in PyTorch does before it trains.
+    Afterwards all modules have their modes again."""
+    flags = {module: module.training for module in model.modules()}
+    try:
+        for module in outermost_that_train(model):
+            if module.training:
+                module.train(True)
+        yield
+    finally:
+        for module, training in flags.items():
+            module.training = training
 
 
 def has_two_forms(model, sample):
     """Whether the evaluation form must be exported separately: some modules train while others are in evaluation form already
     (frozen batch norms, which the command would switch on), or code other than PyTorch's layers may tell the forms apart."""
     modes = {module.training for module in model.modules()}
-    return True in modes and (False in modes or bool(outermost_that_switch(model)) or has_its_own_buffers(model)
-                              or asks_for_its_form(model, sample))
+    return True in modes and (False in modes or any(switches_by_itself(module, "train", "eval") for module in model.modules())
+                              or has_its_own_buffers(model) or asks_for_its_form(model, sample))
 
 
 def has_its_own_buffers(model):

@@ -16,8 +16,8 @@ from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .folder import read_kept
 from .forms import of_places, place_of, results_in
-from .network import (Source, Starts, export, has_two_forms, on_cpu, refuse_what_the_loss_trains, takes_as_well, takes_batch,
-                      with_loss)
+from .network import (Source, Starts, export, has_two_forms, on_cpu, refuse_what_the_loss_trains, switched_to_train,
+                      takes_as_well, takes_batch, with_loss)
 from .options import check_names, command_line, names_of, own_metrics, plan, runs_of, says_how_many
 from .planned import Planned, save_planned
 from .result import Run, part_of, read_run
@@ -162,7 +162,8 @@ class Training:
         self._check_epochs()
         reader, table, arguments = self._rows(first)
         arguments += self._epochs(reader, table)
-        arguments = self._network(source, first, reader, table) + arguments
+        with switched_to_train(first):
+            arguments = self._network(source, first, reader, table) + arguments
         if metrics and not reader.meaning.target and self.options.get("loss", "").startswith("output."):
             fail("train", "metrics", "functions and no target", "the column that they compare with", "data=(X, y), or target='y'")
         if metrics and "whole" in self.kept and self.options.get("keep") is not None:
@@ -441,8 +442,13 @@ class Training:
         if "init" in self.options:
             fail("train", "init", "it with models that have values of their own", "one module for all", "leaving it out")
         starts = Starts(self._file(f"start-{self.number}"))
-        for number, seed in enumerate(models.seeds):
-            starts.add(source.module(number, seed))
+        made = source.module(0, models.seeds[0])
+        with switched_to_train(made):  # while the others are compared with it
+            starts.add(made)
+            for number, seed in enumerate(models.seeds[1:], 1):
+                made = source.module(number, seed)
+                with switched_to_train(made):
+                    starts.add(made)
         return [f"--weights={starts.folder}"]
 
     def _plain(self):

@@ -97,6 +97,24 @@ class Frozen(WithNorm):
         return self
 
 
+class ByEval(WithNorm):
+    """Its layer is frozen by hand: eval() alone is its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer.eval()
+
+    def eval(self):
+        return super().eval()
+
+
+class WithMode(Frozen):
+    """train() has no default."""
+
+    def train(self, mode):
+        return super().train(mode)
+
+
 class Heads(nn.Module):
     """`training`, `evaluation`: of its three heads, what forward gives in each form."""
 
@@ -130,12 +148,13 @@ class Forms(Folder):
                     self.assertAlmostEqual(told, F.mse_loss(model(x), y).item(), delta=1e-5 * told)
 
 
-    def check_plain(self, models, oracles, loss=F.cross_entropy, **options):
+    def check_plain(self, models, oracles, loss=F.cross_entropy, true=None, **options):
+        """`true`: the loss of an oracle, unless it is `loss`."""
         (x, y), (xv, yv) = rows(), rows(31, seed=4)
         run = self.train(models, data=(x * 3 + 7, y), validation=(xv, yv), lr=0.01, epochs=3, batch=16, order="sequential", dtype="f64",
                          check=0, loss="cross_entropy" if loss is F.cross_entropy else loss, **options)
         for number, oracle in enumerate(oracles):
-            looks, weights = separate(oracle, x * 3 + 7, y, xv, yv, 0.01, loss=loss)
+            looks, weights = separate(oracle, x * 3 + 7, y, xv, yv, 0.01, loss=true or loss)
             told = list(run.curves[run.curves["model"] == number]["loss"])
             for value, (_, expected, _) in zip(told, looks, strict=True):
                 self.assertAlmostEqual(value, expected, delta=1e-9)
@@ -154,6 +173,16 @@ class Forms(Folder):
         one = made(Frozen, 0)
         self.check_plain(one, [made(Frozen, 0)], n=2)
         self.assertTrue(one.layer.training)  # the module given stays as it is
+        self.check_plain(lambda: one, [made(Frozen, 0)], n=1)
+        self.assertTrue(one.layer.training)
+        self.check_plain(ByEval, [made(Frozen, seed) for seed in range(2)], seeds=2)
+        self.check_plain(WithMode, [made(Frozen, 0)], seeds=1)
+
+        def decays(net):  # looks at the network's own weights
+            return lambda output, target: F.cross_entropy(output, target) + 0.1 * net.out.weight.square().sum()
+
+        oracle = made(Frozen, 0)
+        self.check_plain(one, [oracle], loss=decays(one), true=decays(oracle), n=1)
         for layer in (lambda: nn.BatchNorm1d(5), lambda: nn.Dropout(0.5)):  # the only layer of two forms
             models = [made(WithNorm, seed, layer) for seed in range(2)]
             for model in models:
