@@ -144,7 +144,8 @@ def refuse_what_the_loss_trains(model, loss, sample):
         leaf = getattr(node, "variable", None)
         if leaf is not None and id(leaf) not in known:
             fail("train", "loss", f"a tensor{names.get(id(leaf), '')} {tuple(leaf.shape)} of its own that requires gradients",
-                 "parameters of the network alone to learn", "a network that has it as a parameter and returns it, or requires_grad_(False)")
+                 "parameters of the network alone to learn",
+                 "requires_grad_(False) for what stays as it is (a teacher), or a network that has it as a parameter and returns it")
 
 
 def _twin(model, forward):

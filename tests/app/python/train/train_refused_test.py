@@ -96,8 +96,8 @@ class Arguments(Runs):
 
     def test_a_loss_that_learns(self):
         own, scaled = torch.ones(3, requires_grad=True), Scaled()
-        advice = ("expected parameters of the network alone to learn; try a network that has it as a parameter and returns it, or "
-                  "requires_grad_(False)")
+        advice = ("expected parameters of the network alone to learn; try requires_grad_(False) for what stays as it is "
+                  "(a teacher), or a network that has it as a parameter and returns it")
         for loss, which in ((scaled, " scale (1,)"), (lambda output, target: scaled(output, target), " (1,)"),
                             (lambda output, target: nn.functional.cross_entropy(output + own, target), " (3,)"),
                             (lambda output, batch: nn.functional.cross_entropy(output + own, batch["y"]), " (3,)")):
