@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 from . import _core
 from .architecture import aliases_of, check_like, check_values, refuse_own_state, state_of
@@ -24,7 +23,7 @@ from .recording import (Form, Recorder, argument_names, batched, look, looped, m
                         separate, torch_threads)
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed, Some, numbers_of_models
-from .tracing import Order, autocast_of, device_of, expect_cpu, moved, refuse, refuse_traces
+from .tracing import Order, autocast_of, device_of, dims_of, expect_cpu, moved, refuse, refuse_traces
 
 COMPILING = threading.RLock()  # recordings set the process's random state and flags
 KEEPING = threading.Lock()  # guards the caches of compiled programs
@@ -284,20 +283,7 @@ class WideModule(nn.Module):
         return core, recorder
 
     def _dims(self, form):
-        """For each tensor of the call the dimension of the models, or None if they share it."""
-        if self._in_dims == 0:
-            return (0,) * len(form.tensors)
-        args, kwargs = pytree.tree_unflatten(list(range(len(form.rest))), form.spec)
-        in_dims = self._in_dims
-        if not isinstance(in_dims, tuple):
-            in_dims = (in_dims,) * len(args)
-        try:
-            flat = pytree._broadcast_to_and_flatten((list(in_dims), 0), pytree.tree_structure((list(args), kwargs)))
-        except ValueError:
-            flat = None
-        if flat is None or any(d is not None and type(d) is not int for d in flat):
-            fail("compile", "in_dims", self._in_dims, f"one for each of the {len(args)} arguments", "in_dims=0")
-        return tuple(d for d, rest in zip(flat, form.rest) if rest is None)
+        return dims_of(form, self._in_dims)
 
     def _core(self, form, dims):
         """The compiled program for a kind of call: its form, the submodules' modes, autocast, the default dtype."""

@@ -102,3 +102,18 @@ def autocast_of(tensors):
     """The dtype of autocast on the device that the tensors lie on, or False."""
     kind = "cuda" if tensors and tensors[0].is_cuda else "cpu"
     return torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)
+
+
+def dims_of(form, in_dims):
+    """For each tensor of the call the dimension of the models, or None if they share it."""
+    if in_dims == 0:
+        return (0,) * len(form.tensors)
+    args, kwargs = pytree.tree_unflatten(list(range(len(form.rest))), form.spec)
+    each = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
+    try:
+        flat = pytree._broadcast_to_and_flatten((list(each), 0), pytree.tree_structure((list(args), kwargs)))
+    except ValueError:
+        flat = None
+    if flat is None or any(d is not None and type(d) is not int for d in flat):
+        fail("compile", "in_dims", in_dims, f"one for each of the {len(args)} arguments", "in_dims=0")
+    return tuple(d for d, rest in zip(flat, form.rest) if rest is None)

@@ -129,7 +129,6 @@ class EvaluationForm(Train):
         self.learns_of_the_first_head(common, *named)
         self.assertIn("the loss is of the first of forward's 2 outputs in training, and of the first of 1 in evaluations",
                       self.report()["notes"])
-        self.learns_of_the_first_head(common, *named, "--output", "0")
 
     def test_of_a_forward_that_draws_in_evaluations_is_refused(self):
         numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 3)
