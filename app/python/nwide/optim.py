@@ -60,7 +60,7 @@ class PerModel:
     __sub__, __rsub__ = _elementwise(operator.sub), _elementwise(lambda a, b: b - a)
     __truediv__, __rtruediv__ = _elementwise(operator.truediv), _elementwise(lambda a, b: b / a)
     __pow__ = _elementwise(operator.pow)
-    __array_ufunc__ = None  # NumPy's numbers and arrays leave operators to this class
+    __array_priority__ = 1000  # NumPy's numbers and arrays leave operators to this class
 
     def __neg__(self):
         return PerModel(-v for v in self.values)

@@ -44,6 +44,8 @@ class Numbers(unittest.TestCase):
                 self.assertIs(type(got), nw.optim.PerModel)
                 np.testing.assert_allclose(got.values, expected, rtol=1e-15)
         self.assertEqual((-lr).values, tuple(-v for v in LR))
+        for function in (np.log10, np.abs, lambda values: np.maximum(values, 0.02), lambda values: np.multiply([1, 2, 3], values)):
+            np.testing.assert_allclose(function(lr), function(own))  # NumPy's functions read it as a list
 
     def test_other_numbers_than_models_are_refused(self):
         lr = nw.optim.PerModel(LR)
