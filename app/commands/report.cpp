@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -16,7 +15,6 @@
 #include "app/sweep/regression.h"
 #include "app/sweep/summary.h"
 #include "app/sweep/text.h"
-#include "data/bytes/csv.h"
 #include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 #include "data/reports/run/run_fields.h"

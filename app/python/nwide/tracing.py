@@ -1,5 +1,5 @@
-"""Refused calls: those under tracers (torch.compile is none of these: it skips wide modules, a graph break), and those on a
-GPU of what works on the CPU only."""
+"""What is read off a call's tensors: tracers, under which calls are refused (torch.compile is none of these: it skips wide
+modules, a graph break), their device and what works on the CPU only, autocast, the dimensions of the models."""
 
 import os
 
