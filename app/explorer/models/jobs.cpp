@@ -79,14 +79,22 @@ bool Jobs::deliver() {
   {
     const std::lock_guard lock(mutex_);
     ready.swap(done_);
-    std::erase_if(ready, [this](const Job& job) { return newest_[job.key] != job.number; });
   }
-  for (const Job& job : ready)
+  // A result that is delivered may start a newer job with the key of a later one.
+  const auto outdated = [this](const Job& job) {
+    const std::lock_guard lock(mutex_);
+    return newest_[job.key] != job.number;
+  };
+  bool delivered = false;
+  for (const Job& job : ready) {
+    if (outdated(job)) continue;
+    delivered = true;
     if (!job.error.empty())
       failed(job.error);
     else if (job.result)
       job.result();
-  return !ready.empty();
+  }
+  return delivered;
 }
 
 bool Jobs::busy() const {

@@ -1,9 +1,11 @@
 // What the window shows, without a window.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "app/explorer/ui/samples.h"
 #include "engine/error.h"
@@ -393,6 +395,22 @@ TEST(ExplorerJobs, OnlyTheNewestResultOfAKeyCounts) {
   ASSERT_TRUE(jobs.finish());
   EXPECT_EQ(got, 20);
   EXPECT_EQ(failed, "on purpose");
+}
+
+/// The result of one job starts another in place of a second, whose result is ready as well.
+TEST(ExplorerJobs, AResultThatAnotherReplacesInItsDeliveryIsDropped) {
+  Jobs jobs;
+  std::atomic<int> done = 0;
+  jobs.set_wake([&done] { ++done; });
+  std::string got;
+  jobs.start("first", [&]() -> Jobs::Result {
+    return [&] { jobs.start("second", []() -> Jobs::Result { return {}; }); };
+  });
+  while (done < 1) std::this_thread::yield();
+  jobs.start("second", [&]() -> Jobs::Result { return [&got] { got = "outdated"; }; });
+  while (done < 2) std::this_thread::yield();
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_EQ(got, "");
 }
 
 }  // namespace
