@@ -13,6 +13,7 @@ from .module import WideModule
 
 _MEANS = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy,
           F.binary_cross_entropy_with_logits, F.soft_margin_loss, F.poisson_nll_loss)
+_TENSORS, _DTYPES = (torch.Tensor, torch.nn.Parameter), (torch.float32, torch.float64, torch.long)
 
 
 def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -43,12 +44,15 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return of_each
 
 
+def _computes():
+    """Whether calls compute and autograd alone looks on, as `_core`'s losses require: no torch.compile, vmap or trace."""
+    return (not torch.compiler.is_dynamo_compiling() and torch._C._functorch.peek_interpreter_stack() is None
+            and forward_ad._current_level < 0 and not torch._C._is_tracing() and not torch._C._len_torch_dispatch_stack())
+
+
 def _plain(tensor):
-    """Whether autograd alone looks at the tensor, as `_core`'s losses require: no torch.compile, vmap or trace."""
-    return (not torch.compiler.is_dynamo_compiling() and type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
-            and tensor.dtype in (torch.float32, torch.float64, torch.long)
-            and not tensor.is_neg() and torch._C._functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
-            and not torch.jit.is_tracing() and not torch._C._len_torch_dispatch_stack())
+    """Whether `_core`'s losses read the tensor as it lies in memory."""
+    return type(tensor) in _TENSORS and tensor.is_cpu and tensor.dtype in _DTYPES and not tensor.is_neg()
 
 
 def _quickly(loss, args, kwargs):
@@ -56,7 +60,7 @@ def _quickly(loss, args, kwargs):
     if len(args) != 2 or not all(isinstance(a, torch.Tensor) for a in args):
         return None
     out, target = args
-    if _plain(out) and _plain(target) and out.is_floating_point():
+    if _computes() and _plain(out) and _plain(target) and out.is_floating_point():
         if loss is F.cross_entropy and not kwargs.keys() - {"ignore_index"} and out.dim() == 3 and target.dtype == torch.long \
                 and target.shape == out.shape[:2] and out.numel() > 0:
             return _core.cross_entropy(out, target, kwargs.get("ignore_index", -100))

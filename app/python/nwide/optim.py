@@ -1,10 +1,12 @@
 """Optimisers of N models, each with its own learning rate and other hyperparameters. The elementwise ones use the
 same kernels as `workbench train`."""
 
+import functools
 import math
 import operator
 
 import torch
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from . import _core
 from .errors import fail
@@ -100,11 +102,12 @@ class _Optimizer(torch.optim.Optimizer):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
         self.n, self._own = wide.n, dict(wide.named_parameters())
         self._of_all = wide._held_once()
-        self._hyper = {}  # by group: the values it was made of, and the tensor `[N, H]`
+        self._ready = {}  # by group: the numbers that `_ready_for` was asked for, and its answer
         names, states = _TABLE[self._name]
         self._hyperparameters, self._states = names, states
         defaults = {key: self._value(key, v) for key, v in values.items()}
         self._keys = tuple(values)
+        self._watched = (*self._keys, *_OTHER_STEPS)
         super().__init__(wide.parameters() if params is None else params, {**defaults, **(for_all or {})})
 
     def _value(self, name, value):
@@ -132,8 +135,8 @@ class _Optimizer(torch.optim.Optimizer):
                 fail("nw.optim", name, v, f"{low:g} to {high:g}", "another value")
 
     def __getstate__(self):
-        own = {name: getattr(self, name) for name in ("n", "_own", "_of_all", "_hyperparameters", "_states", "_keys")}
-        return {**super().__getstate__(), **own, "_hyper": {}}
+        own = {name: getattr(self, name) for name in ("n", "_own", "_of_all", "_hyperparameters", "_states", "_keys", "_watched")}
+        return {**super().__getstate__(), **own, "_ready": {}}
 
     def add_param_group(self, group):
         parameters = group["params"]
@@ -165,18 +168,24 @@ class _Optimizer(torch.optim.Optimizer):
             values.update(zip(self._split.get(key, (key,)), parts))
         return values
 
-    def _hyper_of(self, index, values):
-        """`[N, H]`, or `[1, H]` where all models have the same. Schedulers and users write numbers into groups: new ones are
+    def _ready_for(self, index, group):
+        """What a step needs of a group's numbers: which states are kept, their names, whether each depends on a number, and the
+        numbers, `[N, H]` or `[1, H]` where all models have the same. Schedulers and users write into groups: new numbers are
         checked as at the beginning."""
-        made_of = tuple(values[name] for name, *_ in self._hyperparameters)
-        known = self._hyper.get(index)
-        if known is None or known[0] != made_of:
-            for value, hyperparameter in zip(made_of, self._hyperparameters):
-                self._check(value, hyperparameter)
-            rows = self.n if any(isinstance(v, PerModel) for v in made_of) else 1
-            columns = [v.values if isinstance(v, PerModel) else (float(v),) * rows for v in made_of]
-            known = self._hyper[index] = made_of, torch.tensor(columns, dtype=torch.float64).T.contiguous()
-        return known[1]
+        known = self._ready.get(index)
+        if known and all(map(operator.is_, map(group.get, self._watched), known[0])):
+            return known[1]
+        values = self._values(group)
+        made_of = [values[name] for name, *_ in self._hyperparameters]
+        for value, hyperparameter in zip(made_of, self._hyperparameters):
+            self._check(value, hyperparameter)
+        rows = self.n if any(isinstance(v, PerModel) for v in made_of) else 1
+        columns = [v.values if isinstance(v, PerModel) else (float(v),) * rows for v in made_of]
+        kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
+        ready = (kept, [name for (name, _), keeps in zip(self._states, kept) if keeps], all(with_ for _, with_ in self._states),
+                 torch.tensor(columns, dtype=torch.float64).T.contiguous())
+        self._ready[index] = tuple(map(group.get, self._watched)), ready
+        return ready
 
     def load_state_dict(self, state_dict):
         """Loads a state_dict of this class or of torch's optimiser with this name."""
@@ -193,20 +202,23 @@ class _Optimizer(torch.optim.Optimizer):
             for p in group["params"]:
                 p.grad = None
 
-    @torch.no_grad()
-    def step(self, closure=None):
+    def _looked_at(self):
+        """Whether hooks or a profiler wait for the next step. Else torch's wrapper is left out, which takes longer than the step
+        of a small module."""
+        return (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_optimizer_post_hooks
+                or len(_global_optimizer_pre_hooks) > 1  # one is the package's own, which ignores this class
+                or torch.autograd.profiler._is_profiler_enabled)
+
+    def _step(self, closure=None):
+        """As torch.optim's: `closure` computes the loss anew, which is returned."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        shared = {id(p) for p in self._of_all}
-        all_values = [self._values(group) for group in self.param_groups]
         # Checks all groups before the first step: a wrong number raises Error.
-        hypers = [self._hyper_of(index, values) for index, values in enumerate(all_values)]
-        for group, values, hyper in zip(self.param_groups, all_values, hypers):
-            kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
-            names = [name for (name, _), keeps in zip(self._states, kept) if keeps]
-            conditional = all(with_ for _, with_ in self._states)
+        ready = [self._ready_for(index, group) for index, group in enumerate(self.param_groups)]
+        shared = {id(p) for p in self._of_all}
+        for group, (kept, names, conditional, hyper) in zip(self.param_groups, ready):
             parameters, gradients, states, steps = [], [], [], []
             for p in group["params"]:
                 gradient = p.grad
@@ -218,7 +230,7 @@ class _Optimizer(torch.optim.Optimizer):
                     step = 1 if state.get(names[0]) is None else max(step, 2)
                 for name in names:
                     if state.get(name) is None:
-                        state[name] = torch.zeros_like(p, memory_format=torch.contiguous_format)
+                        state[name] = torch.zeros_like(p, memory_format=torch.contiguous_format, requires_grad=False)
                 parameters.append(p)
                 gradients.append(gradient)
                 states.append([state[name] for name in names])
@@ -227,13 +239,23 @@ class _Optimizer(torch.optim.Optimizer):
                 self._step_group(group, parameters, gradients, states, steps, [id(p) in shared for p in parameters], kept, hyper)
         return loss
 
+    @functools.wraps(_step, assigned=("__doc__",))
+    def step(self, *args, **kwargs):
+        step = _wrapped_step if self._looked_at() else _Optimizer._step
+        return step(self, *args, **kwargs)
+
+    step.hooked = True  # torch does not wrap it again
+
     def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
-        """`shared`: which parameters all models share; `kept`: which states exist; `hyper`: from `_hyper_of`."""
+        """`shared`: which parameters all models share; `kept`: which states exist; `hyper`: `[N, H]` or `[1, H]`."""
         _core.optimizer_step(self._name, parameters, gradients, states, steps, shared, kept, hyper)
 
 
 def _any(value):
     return any(value) if isinstance(value, PerModel) else value
+
+
+_wrapped_step = torch.optim.Optimizer.profile_hook_step(_Optimizer._step)
 
 
 class SGD(_Optimizer):
@@ -311,6 +333,7 @@ class Muon(_Optimizer):
             fail("nw.optim", name, f"{tuple(own)} of each model, which Muon has no step for", "a matrix (out, in)",
                  "params= with the matrices, and nw.optim.AdamW with params= of the others")
 
+    @torch.no_grad()
     def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
         lr, decay, momentum, nesterov = hyper.T.unsqueeze(-1).unsqueeze(-1)
         expect_cpu("nw.optim", "parameter", parameters, 'nw.train(..., device="cuda:0") to train on a GPU')

@@ -15,6 +15,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import clip_grad_norm_, clip_grads_with_norm_  # noqa: E402
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook  # noqa: E402
 from torch.optim.swa_utils import AveragedModel, update_bn  # noqa: E402
 
 import nwide as nw  # noqa: E402
@@ -386,6 +387,41 @@ class Optim(unittest.TestCase):
                 for p, q in zip(*(module.parameters() for module, _ in pairs)):
                     self.assertIsNot(p, q)
                     torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-12, msg=str((made, copies)))
+
+    def test_hooks_and_the_profiler_see_each_step(self):
+        """As they see PyTorch's own optimiser's, put in between steps, with a closure or without; none remains."""
+        x, y = batch(0)
+        seen = []
+
+        def run(module, loss, optimizer):
+            def closure():
+                optimizer.zero_grad()
+                loss(module(x), y).sum().backward()
+                return 3.5
+            optimizer.step(closure)
+            note = [lambda _, args, kwargs, who=who: seen.append((who, len(args), sorted(kwargs))) for who in range(4)]
+            for hook, register in zip(note, (optimizer.register_step_pre_hook, optimizer.register_step_post_hook,
+                                             register_optimizer_step_pre_hook, register_optimizer_step_post_hook)):
+                handle = register(hook)
+                self.assertEqual(optimizer.step(closure), 3.5)
+                self.assertEqual(optimizer.step(closure=closure), 3.5)
+                optimizer.step()
+                handle.remove()
+            optimizer.step()
+            handle = optimizer.register_step_pre_hook(lambda _, args, kwargs: ((args[0], closure), kwargs))
+            self.assertEqual(optimizer.step(), 3.5)
+            handle.remove()
+            with torch.profiler.profile(acc_events=True) as profile:
+                optimizer.step()
+            return [e.key for e in profile.key_averages() if e.key.startswith("Optimizer.step")]
+
+        models, wide = twins()
+        for optimizer in (nw.optim.Adam, torch.optim.Adam):
+            with self.subTest(optimizer):
+                seen.clear()
+                names = run(wide, nw.per_model(F.cross_entropy), optimizer(wide if optimizer is nw.optim.Adam else wide.parameters()))
+                self.assertEqual(names, ["Optimizer.step#Adam.step"])
+                self.assertEqual(seen, [(who, *call) for who in range(4) for call in ((2, []), (1, ["closure"]), (1, []))])
 
     def test_losses_that_torch_compile_sees(self):
         """As PyTorch's own operators, whole and without a word."""
