@@ -402,6 +402,9 @@ class Reader:
         known = self.meaning.codes.get(name)
         listed = [v.item() if hasattr(v, "item") else v for v in (values.tolist() if hasattr(values, "tolist") else values)]
         if known is None:
+            if self.known is not None and name in self._learned():
+                fail("data", f"column {name}", f"{listed[0]!r} in row 0", "numbers, as the training data has there",
+                     "the column that was trained on")
             if str(getattr(values, "dtype", "")) == "category":
                 known = list(values.cat.categories.tolist() if hasattr(values, "cat") else values.categories.tolist())
             else:
@@ -414,6 +417,12 @@ class Reader:
                      f"one of the {len(known)} categories of the training data",
                      f"{known[0]!r}" if known else "others")
         return torch.tensor([place[v] for v in listed])
+
+    def _learned(self):
+        """Names of the columns that models were trained on, targets among them."""
+        meaning = self.meaning
+        of_arguments = (*meaning.arguments.values(), *map(_listed, meaning.features.values()))
+        return {*meaning.target, *(column for columns in of_arguments for column in columns)}
 
     # Further facts about rows
 

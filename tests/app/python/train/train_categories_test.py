@@ -112,6 +112,20 @@ class Categories(Runs):
             self.refused(f"[data] column {name}: got int in row 1, str in row 0, expected numbers alone, or words alone; try astype(float), "
                          "or astype(str)", lambda: self.train(net, data={"input": x, "y": y, name: mixed}, **options, **STILL))
 
+    def test_words_where_training_has_numbers(self):
+        """Codes of validation rows and of rows to predict would be other numbers."""
+        frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0] * 9, "b": [0, 1, 1] * 9, "y": [0.5, 1.5, 2.5] * 9})
+        words = pandas.DataFrame({"a": ["low", "mid", "high"] * 9, "b": frame["b"], "y": frame["y"]})
+        line = "[data] column a: got 'low' in row 0, expected numbers, as the training data has there; try the column that was trained on"
+        run = self.train(Sums, data=frame, target="y", validation=frame, loss="mse", **STILL)
+        self.refused(line, lambda: run.best(1).predict(words))
+        self.refused(line, lambda: self.train(Sums, data=frame, target="y", validation=words, loss="mse", **STILL))
+        self.refused(line.replace("column a", "column y"), lambda: self.train(
+            Sums, data=frame, target="y", validation=words.assign(a=frame["a"], y=words["a"]), loss="mse", **STILL))
+        net, (x, y) = nn.Linear(5, 3), rows()
+        self.refused(line.replace("column a", "column y"), lambda: self.train(
+            net, data=(x, y), validation=(x, numpy.array(["low", *"abb" * 17, "c"])), **STILL))
+
     def test_words_of_each_models_rows(self):
         """Categories are those of all models' rows, whoever has them."""
         x, _ = rows(20)
