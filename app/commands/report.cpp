@@ -71,12 +71,13 @@ class ReportCommand : public Command {
     SweepReport report = find_sweep(which_, db_, kOrRun);
     if (!by_.empty())
       fail("[--by] report: got a sweep, expected a training run; try it without --by");
+    expect_targets(report);
     keep_targets(&report);
     if (published_) expect_published(report);
     FigureOptions options;
     options.over_loop = over_ == "loop";
     options.published = published_;
-    against_.prepare(db_, targets_);
+    against_.prepare(db_, [this](SweepReport* other) { keep_targets(other); });
     bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];
@@ -87,7 +88,7 @@ class ReportCommand : public Command {
     }
     if (!suite_.empty()) write_suite(report);
     if (!written && suite_.empty()) print(report);
-    std::vector<Complaint> complaints = against_.check(report, db_, to_stdout);
+    std::vector<Complaint> complaints = against_.check(report, to_stdout);
     if (gated) complaints.push_back(failed_trials(report));
     return complain(complaints);
   }
@@ -149,16 +150,19 @@ class ReportCommand : public Command {
   }
 
   /// --targets: drops the cases of all other targets.
-  void keep_targets(SweepReport* report) const {
-    if (targets_.empty()) return;
+  void expect_targets(const SweepReport& report) const {
     std::vector<std::string> known;
-    for (const auto& cases : target_groups(report->cases)) known.push_back(cases.front().target);
+    for (const auto& cases : target_groups(report.cases)) known.push_back(cases.front().target);
     for (const std::string& target : targets_)
       if (std::find(known.begin(), known.end(), target) == known.end())
         fail("[--targets] target: got {}, expected one of {}; try workbench report {}",
              printable(target), listing(known, 9), printable(which_));
+  }
+
+  void keep_targets(SweepReport* report) const {
     std::erase_if(report->cases, [&](const Case& c) {
-      return std::find(targets_.begin(), targets_.end(), c.target) == targets_.end();
+      return !targets_.empty() &&
+             std::find(targets_.begin(), targets_.end(), c.target) == targets_.end();
     });
   }
 

@@ -144,7 +144,7 @@ class SweepCommand : public Command {
   /// `cluster`: the other ranks that measure; nullptr without any.
   int run_sweep(Cluster* cluster, const Preset& preset, const std::vector<SweepCase>& cases,
                 const SweepSettings& settings) {
-    against_.prepare(db_);
+    against_.prepare(db_, [&](SweepReport* other) { keep_asked(choices_, cases, other); });
     const std::string name = name_.empty() ? preset.name : name_;
     if (dry_run_) {
       print_plain(upcoming_text(name, cases, settings, ""));
@@ -184,7 +184,7 @@ class SweepCommand : public Command {
     if (!quiet_)
       print_plain(
           summary_text(report, {top_, preset.published, preset.published_note, preset.networks}));
-    std::vector<Complaint> complaints = against_.check(report, db_, quiet_);
+    std::vector<Complaint> complaints = against_.check(report, quiet_);
     complaints.push_back(failed_trials(report));
     return complain(complaints);
   }

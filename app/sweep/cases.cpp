@@ -258,6 +258,34 @@ Case empty_case(const SweepCase& planned) {
   return c;
 }
 
+void keep_asked(const SweepChoices& choices, const std::vector<SweepCase>& cases,
+                SweepReport* other) {
+  std::vector<Case> planned;
+  for (const SweepCase& each : cases) planned.push_back(empty_case(each));
+  std::erase_if(other->cases, [&](Case& c) {
+    std::vector<Case> own;  // of its target
+    std::ranges::copy_if(planned, std::back_inserter(own),
+                         [&](const Case& p) { return p.target == c.target; });
+    if (own.empty() && !choices.targets.empty()) return true;
+    const std::vector<Case>& near = own.empty() ? planned : own;
+    const auto among = [&](bool chosen, auto field) {
+      return !chosen || std::ranges::find(near, c.*field, field) != near.end();
+    };
+    const bool shaped = std::ranges::any_of(
+        choices.axes, [&](const std::string& axis) { return axis.starts_with(c.target + "."); });
+    if (!choices.strategies.empty() && !own.empty())
+      std::erase_if(c.trials, [&](const Trial& t) {
+        return std::ranges::find(own[0].trials, t.strategy, &Trial::strategy) ==
+               own[0].trials.end();
+      });
+    return !among(shaped, &Case::shape) || !among(!choices.n.empty(), &Case::n) ||
+           !among(!choices.dtypes.empty(), &Case::dtype) ||
+           !among(!choices.devices.empty(), &Case::device) ||
+           !among(!choices.modes.empty(), &Case::mode) ||
+           !among(!choices.phases.empty(), &Case::phase);
+  });
+}
+
 WidenOptions widen_options(const Target& target, const std::string& strategy,
                            const std::map<std::string, std::string>& forced) {
   WidenOptions options;

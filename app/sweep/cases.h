@@ -43,6 +43,11 @@ std::vector<std::string> strategy_names(const Target& target);
 /// Cases in the order of targets, shapes, then N. Throws Error for unknown names and axes.
 std::vector<SweepCase> sweep_cases(const Preset& preset, const SweepChoices& choices);
 
+/// Keeps of another sweep what `choices`, by which `cases` were made, ask for: of a target, an N or
+/// another dimension that they do not choose, everything.
+void keep_asked(const SweepChoices& choices, const std::vector<SweepCase>& cases,
+                SweepReport* other);
+
 /// Strategies to force on the primitives inside, so that a trial uses `strategy`.
 WidenOptions widen_options(const Target& target, const std::string& strategy,
                            const std::map<std::string, std::string>& forced);

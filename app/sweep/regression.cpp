@@ -94,19 +94,14 @@ bool Against::fails_on_regression() const {
   return percent_ > 0;
 }
 
-void Against::prepare(const std::string& db, const std::vector<std::string>& targets) {
+void Against::prepare(const std::string& db, const std::function<void(SweepReport*)>& keep_asked) {
   fails_on_regression();
-  if (name_.empty() || reference_) return;
+  if (name_.empty()) return;
   reference_ = find_sweep(name_, db);
-  if (!targets.empty())
-    std::erase_if(reference_->cases, [&](const Case& c) {
-      return std::ranges::find(targets, c.target) == targets.end();
-    });
+  keep_asked(&*reference_);
 }
 
-std::vector<Complaint> Against::check(const SweepReport& report, const std::string& db,
-                                      bool quiet) {
-  prepare(db);
+std::vector<Complaint> Against::check(const SweepReport& report, bool quiet) const {
   if (!reference_) return {};
   const Comparison comparison = compare_sweeps(*reference_, report);
   if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,13 +31,12 @@ class Against {
   /// Whether --fail-on-regression is given. Throws Error if --against is not.
   bool fails_on_regression() const;
   /// Finds the sweep to compare with. Call it before long work, so that a wrong name fails at once.
-  /// Only its cases of `targets` are compared, of all targets if none is named. Throws Error as
-  /// `fails_on_regression` does, and for a sweep that does not exist.
-  void prepare(const std::string& db, const std::vector<std::string>& targets = {});
-  /// Compares, and prints what changed on stdout unless `quiet`. Does nothing without --against;
-  /// returns no complaints without --fail-on-regression.
-  std::vector<Complaint> check(const SweepReport& report, const std::string& db,
-                               bool quiet = false);
+  /// `keep_asked` leaves what it is compared in. Throws Error as `fails_on_regression` does, and
+  /// for a sweep that does not exist.
+  void prepare(const std::string& db, const std::function<void(SweepReport*)>& keep_asked);
+  /// Compares with what `prepare` found, and prints what changed on stdout unless `quiet`. Does
+  /// nothing without --against; returns no complaints without --fail-on-regression.
+  std::vector<Complaint> check(const SweepReport& report, bool quiet = false) const;
   /// The same for a training run: --against names another one, which is read here, not by
   /// `prepare`.
   std::vector<Complaint> check(const RunReport& run, const std::string& db,

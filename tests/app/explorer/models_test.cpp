@@ -399,8 +399,8 @@ TEST(ExplorerJobs, OnlyTheNewestResultOfAKeyCounts) {
 
 /// The result of one job starts another in place of a second, whose result is ready as well.
 TEST(ExplorerJobs, AResultThatAnotherReplacesInItsDeliveryIsDropped) {
-  Jobs jobs;
   std::atomic<int> done = 0;
+  Jobs jobs;
   jobs.set_wake([&done] { ++done; });
   std::string got;
   jobs.start("first", [&]() -> Jobs::Result {

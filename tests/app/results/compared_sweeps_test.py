@@ -2,6 +2,7 @@
 import copy
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -65,6 +66,25 @@ class Compared(CommandLine):
         changed = said.partition("statuses that changed\n")[2]
         self.assertRegex(changed, r"linear/\S+ n=5 .*: ok to none")
         self.assertNotIn("embedding", changed)
+
+    def test_cases_that_a_sweep_is_not_asked_for_did_not_change(self):
+        before = copy.deepcopy(self.report)
+        gone = copy.deepcopy(next(c for c in before["cases"] if (c["target"], c["n"]) == ("linear", 3)))
+        for trial in gone["trials"]:
+            trial["strategy"] += "_of_old"
+        before["cases"].append({**gone, "phase": "backward"})
+        before["cases"].append({**gone, "n": 3})
+        against = self.write("before.json", before)
+
+        def changed(*choices):
+            said = self.workbench("sweep", "ci", *choices, "--budget", "0.01", "--no-store", "--against", against).stdout
+            return sorted(set(re.findall(r"^ +(\w+)/(\S+) n=(\d+)(?: .*)?: (\w+ to \w+)", said.partition("statuses that changed\n")[2], re.M)))
+
+        old = [("linear", trial["strategy"], "3", f"{trial['status']} to none") for trial in gone["trials"]]
+        self.assertEqual(changed("--targets", "linear", "-n", "2"), [])
+        self.assertEqual(changed("--targets", "linear", "-n", "3", "--phase", "forward"), sorted(old))
+        strategy = gone["trials"][0]["strategy"].removesuffix("_of_old")
+        self.assertEqual(changed("--targets", "linear", "-n", "3", "--strategy", f"linear={strategy}"), [])
 
 
 if __name__ == "__main__":
