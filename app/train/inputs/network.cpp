@@ -234,14 +234,27 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
   train_ = train_source_(inputs(batch_));
   eval_ = eval_source_(inputs(batch_));
   notes_.insert(notes_.end(), train_.notes.begin(), train_.notes.end());
-  check_evaluation_form();
+  read_evaluation_form();
 }
 
-/// Refuses a train-mode export that would still change buffers in evaluations, as the power
-/// iteration of spectral_norm does: only dropout and batch norm can be switched.
-void TrainNetwork::check_evaluation_form() const {
-  if (!file_ || eval_file_ || eval_as_ != Form::evaluate) return;
-  const Program program = recorded(eval_);
+/// Counts what the evaluation form returns. Refuses a train-mode export that would still change
+/// buffers in evaluations, as the power iteration of spectral_norm does: only dropout and batch
+/// norm can be switched.
+void TrainNetwork::read_evaluation_form() {
+  const bool switched = file_ && !eval_file_ && eval_as_ == Form::evaluate;
+  Program program;
+  try {
+    program = recorded(eval_);
+  } catch (const std::exception&) {
+    if (switched) throw;
+    return;  // not every network runs on rows of zeros
+  }
+  for (const ValueId output : program.outputs) {
+    const std::vector<int64_t>& sizes = program.value(output).sizes;
+    if (!sizes.empty() && sizes[0] == batch_)
+      row_outputs_ += c10::multiply_integers(sizes) / batch_;
+  }
+  if (!switched) return;
   for (const Update& update : program.updates) {
     const Value& buffer = program.value(update.target);
     if (buffer.role == Role::buffer && c10::isFloatingType(buffer.dtype))  // not a counter
@@ -266,13 +279,14 @@ Tensors TrainNetwork::on_zeros(const Network& form) const {
 }
 
 int64_t TrainNetwork::evaluation_batch(const std::vector<DataPart>& inputs, int64_t rows) const {
-  constexpr int64_t kRows = 1024, kNumbers = 1 << 22;
+  // Metrics take all models' outputs at once, in double precision.
+  constexpr int64_t kRows = 1024, kInputs = 1 << 22, kOutputs = 1 << 20;
   if (!any_batch_) return batch_;
   int64_t numbers = 0;  // of a row
   for (const DataPart& part : inputs) numbers += c10::multiply_integers(part.row_sizes());
-  numbers = std::max<int64_t>(1, numbers);
-  const int64_t size =
-      std::max<int64_t>(1, std::min({rows, kRows, std::max(batch_, kNumbers / numbers)}));
+  const int64_t most = std::min(kInputs / std::max<int64_t>(1, numbers),
+                                kOutputs / std::max<int64_t>(1, row_outputs_));
+  const int64_t size = std::max<int64_t>(1, std::min({rows, kRows, std::max(batch_, most)}));
   return takes(size) ? size : batch_;
 }
 
@@ -313,9 +327,9 @@ bool TrainNetwork::rows_affect_each_other(const Network& form, const Tensors& ro
 Program TrainNetwork::recorded(const Network& form) const {
   const at::NoGradGuard no_grad;
   std::vector<Binding> bindings;
-  for (const TensorSpec& spec : form.tensors) {
-    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, spec.dtype_in(dtype_))});
-  }
+  const Tensors bound = on_zeros(form);
+  for (size_t i = 0; i < bound.size(); ++i)
+    bindings.push_back({form.tensors[i].name, form.tensors[i].role, bound[i]});
   return record(bindings, form.forward);
 }
 

@@ -63,7 +63,7 @@ class TrainNetwork {
   /// `rows`: forward's arguments; `outputs`: those of its outputs that are compared, all if empty.
   bool rows_affect_each_other(const Network& form, const Tensors& rows,
                               const std::set<size_t>& outputs = {}) const;
-  /// Records one of the forms, with zeros as weights.
+  /// Records one of the forms, run on `on_zeros`.
   Program recorded(const Network& form) const;
   /// By output of the evaluation form, the names of forward's arguments that it is computed from.
   /// Sizes must be known.
@@ -92,7 +92,7 @@ class TrainNetwork {
  private:
   [[noreturn]] void refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const;
   void choose_forms(const TrainOptions& options);
-  void check_evaluation_form() const;
+  void read_evaluation_form();
 
   std::string name_;
   const Target* target_ = nullptr;
@@ -102,6 +102,7 @@ class TrainNetwork {
   std::vector<TensorSpec> asked_;
   bool knows_sizes_ = false, any_batch_ = true;
   int64_t asked_batch_ = 0, batch_ = 0;
+  int64_t row_outputs_ = 0;  // numbers that the evaluation form returns for a row
   at::ScalarType dtype_ = at::kFloat;
   NetworkSource train_source_, eval_source_;
   Network train_, eval_;

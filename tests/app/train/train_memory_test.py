@@ -14,6 +14,18 @@ import digits
 from train_command import Train
 
 LAYERS, WIDTH = 32, 64
+WORDS = 20_000
+
+
+class Tokens(torch.nn.Module):
+    """Scores of all words for each of 16 tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(WORDS, 4), torch.nn.Linear(4, WORDS)
+
+    def forward(self, x):
+        return self.head(self.embedding(x)).transpose(1, 2)
 
 
 class Memory(Train):
@@ -25,9 +37,13 @@ class Memory(Train):
         """A run with batches of so many rows, under `ulimit -d`: its exit status and largest resident size."""
         random = numpy.random.default_rng(0)
         numpy.savez(self.path("data.npz"), input=random.normal(size=(rows, WIDTH)).astype("float32"), y=random.integers(0, 3, rows))
-        process = subprocess.Popen([os.environ["WORKBENCH_BINARY"], "train", self.path("net.pt2"), "--data", self.path("data.npz"),
-                                    "--trust", "-n", "2", "--batch", str(rows), "--steps", "2", "--exact", "--threads", "1",
-                                    "--check", "0", "--no-store", "--quiet", "--overwrite", "--save", self.path("run")],
+        return self.start(["train", self.path("net.pt2"), "--data", self.path("data.npz"), "--trust", "-n", "2", "--batch", str(rows),
+                           "--steps", "2", "--exact", "--threads", "1", "--check", "0", "--no-store", "--quiet", "--overwrite", "--save",
+                           self.path("run")], data_bytes)
+
+    @staticmethod
+    def start(arguments, data_bytes=resource.RLIM_INFINITY):
+        process = subprocess.Popen([os.environ["WORKBENCH_BINARY"], *arguments],
                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes)))
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -65,6 +81,22 @@ class Memory(Train):
         self.assertLess(short["range_bytes"], 0.7 * free["range_bytes"])
         for name, tensor in self.last_weights().items():
             self.assertTrue(torch.equal(tensor, weights[name]), name)
+
+    def test_evaluations_of_many_outputs(self):
+        """Rows that are small and answers that are large: batches of evaluations are small, too."""
+        digits.export(Tokens(), self.path("net.pt2"), torch.zeros(4, 16, dtype=torch.long))
+        random, rows = numpy.random.default_rng(0), 400
+        words = random.integers(0, WORDS, (rows, 16))
+        numpy.savez(self.path("data.npz"), x=words, y=numpy.roll(words, -1, 1))
+        options = ["-n", "2", "--batch", "4", "--steps", "2", "--threads", "1", "--check", "0", "--no-store", "--quiet", "--trust"]
+        train = ["train", self.path("net.pt2"), "--data", self.path("data.npz"), "--loss", "cross_entropy", *options, "--overwrite",
+                 "--save", self.path("run")]
+        answers = 4 * 200 * 16 * WORDS  # bytes of a model's, for half of the rows
+        status, alone = self.start(train)
+        self.assertEqual(status, 0)
+        status, beside = self.start([*train, "--validation", "0.5"])
+        self.assertEqual(status, 0)
+        self.assertLess(beside - alone, 0.5 * answers)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,31 @@ class Statistics(Train):
             self.assertLess((got[name] - tensor).abs().max(), 2e-5, name)
 
 
+class Whitened(torch.nn.Module):
+    """Cannot be run with zeros as weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.w = torch.nn.Linear(4, 3), torch.nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, x):
+        return self.a(x) @ torch.linalg.cholesky(self.w @ self.w.T + 0.01 * self.w.square().sum() * torch.eye(3))
+
+
+class NotOnZeros(Train):
+    def test_a_network_that_needs_its_own_weights(self):
+        torch.manual_seed(0)
+        model, x, y = Whitened(), torch.randn(30, 4), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
+        digits.export(model, self.path("n.pt2"), x[:3])
+        true = torch.nn.functional.cross_entropy(model(x), y).item()
+        for form in ((), ("--as-exported",), ("--eval-model", self.path("n.pt2"))):
+            self.train("-n", "2", "--init", "file", "--lr", "0", "--epochs", "1", "--validation", self.path("d.npz"), "--overwrite", *form,
+                       net="n.pt2", data="d.npz")
+            for model_report in self.report()["models"]:
+                self.assertAlmostEqual(model_report["best"]["loss"], true, delta=1e-6, msg=form)
+
+
 class OneOf(torch.nn.Module):
     def __init__(self, norm):
         super().__init__()
