@@ -241,7 +241,8 @@ class _Optimizer(torch.optim.Optimizer):
 
     @functools.wraps(_step, assigned=("__doc__",))
     def step(self, *args, **kwargs):
-        step = _wrapped_step if self._looked_at() else _Optimizer._step
+        # torch wraps the step of a class that overrides this one and calls it.
+        step = _wrapped_step if type(self).step is _Optimizer.step and self._looked_at() else _Optimizer._step
         return step(self, *args, **kwargs)
 
     step.hooked = True  # torch does not wrap it again

@@ -423,6 +423,19 @@ class Optim(unittest.TestCase):
                 self.assertEqual(names, ["Optimizer.step#Adam.step"])
                 self.assertEqual(seen, [(who, *call) for who in range(4) for call in ((2, []), (1, ["closure"]), (1, []))])
 
+    def test_hooks_see_the_step_of_a_subclass_once(self):
+        class Counted(nw.optim.SGD):
+            def step(self, closure=None):
+                seen.append("step")
+                return super().step(closure)
+
+        seen, (_, wide) = [], twins()
+        optimizer = Counted(wide)
+        optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
+        optimizer.register_step_post_hook(lambda *_: seen.append("after"))
+        optimizer.step()
+        self.assertEqual(seen, ["before", "step", "after"])
+
     def test_losses_that_torch_compile_sees(self):
         """As PyTorch's own operators, whole and without a word."""
         out, y, real = torch.randn(N, 7, 4, requires_grad=True), torch.randint(0, 4, (N, 7)), torch.randn(N, 7, 4)
