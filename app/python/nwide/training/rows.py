@@ -338,7 +338,7 @@ class Reader:
             columns[argument] = joined[:, 0] if isinstance(names, str) else joined
         beside = [v for k in (WEIGHT, GROUP, FOLD) if isinstance(v := self.options.get(k), str)]
         for name in [*self.meaning.target, *beside]:
-            if self.known is None or name in labels:
+            if self.known is None or (name in labels and self.options):  # rows to predict need no target
                 columns[name] = self._one(frame, labels, name)
         return columns
 
@@ -374,8 +374,28 @@ class Reader:
         return self._coded(name, series) if name in self.meaning.codes else self._read(name, series)
 
     def _read(self, name, value, used=True):
-        """A column's numbers, or the codes of its categories."""
-        return self._coded(name, value) if self._has_words(name, value, used) else tensor_of(name, value)
+        """A column's numbers, or the codes of its categories, by the training data's if it has any. `used`: a model or the loss
+        sees it."""
+        if self._has_words(name, value, used):
+            if used and self.known is not None and name not in self.meaning.codes and name not in self._groupings():
+                return self._numbers(name, value)
+            return self._coded(name, value)
+        return self._coded(name, value) if used and name in self.meaning.codes else tensor_of(name, value)
+
+    def _groupings(self):
+        """Names of the columns that are groups or folds, which may be any objects."""
+        return {GROUP, FOLD, *(v for k in (GROUP, FOLD) if isinstance(v := self.options.get(k), str))}
+
+    @staticmethod
+    def _numbers(name, value):
+        """Values that pandas has as categories or objects, of a column that had numbers in the training data."""
+        values = [plain(v) for v in (value.tolist() if hasattr(value, "tolist") else value)]
+        for row, v in enumerate(values):
+            if not isinstance(v, bool) and not _is_number(v):
+                fail("data", f"column {name}", f"{v!r} in row {row}", "numbers, as the training data has there",
+                     "the column that was trained on")
+        whole = all(isinstance(v, int) for v in values)
+        return torch.tensor([int(v) if whole else float(v) for v in values], dtype=torch.int64 if whole else torch.float64)
 
     def _has_words(self, name, value, used):
         """Whether these are categories: of pandas, text or booleans as objects; groups, folds and columns that are not used may be
@@ -385,7 +405,7 @@ class Reader:
         kind = str(getattr(value, "dtype", ""))
         if kind != "object" or getattr(value, "ndim", 1) > 1:
             return kind == "category" or kind.startswith(("str", "<U", ">U"))
-        if name in {GROUP, FOLD, *(v for k in (GROUP, FOLD) if isinstance(v := self.options.get(k), str))}:
+        if name in self._groupings():
             return True
         values = [plain(v) for v in value.tolist()]
         kinds = ["number" if _is_number(v) else "word" if isinstance(v, (str, bool)) else "" for v in values]
@@ -402,9 +422,6 @@ class Reader:
         known = self.meaning.codes.get(name)
         listed = [v.item() if hasattr(v, "item") else v for v in (values.tolist() if hasattr(values, "tolist") else values)]
         if known is None:
-            if self.known is not None and name in self._learned():
-                fail("data", f"column {name}", f"{listed[0]!r} in row 0", "numbers, as the training data has there",
-                     "the column that was trained on")
             if str(getattr(values, "dtype", "")) == "category":
                 known = list(values.cat.categories.tolist() if hasattr(values, "cat") else values.categories.tolist())
             else:
@@ -417,12 +434,6 @@ class Reader:
                      f"one of the {len(known)} categories of the training data",
                      f"{known[0]!r}" if known else "others")
         return torch.tensor([place[v] for v in listed])
-
-    def _learned(self):
-        """Names of the columns that models were trained on, targets among them."""
-        meaning = self.meaning
-        of_arguments = (*meaning.arguments.values(), *map(_listed, meaning.features.values()))
-        return {*meaning.target, *(column for columns in of_arguments for column in columns)}
 
     # Further facts about rows
 

@@ -125,6 +125,19 @@ class Categories(Runs):
         net, (x, y) = nn.Linear(5, 3), rows()
         self.refused(line.replace("column a", "column y"), lambda: self.train(
             net, data=(x, y), validation=(x, numpy.array(["low", *"abb" * 17, "c"])), **STILL))
+        self.refused(line.replace("column a", "column y"), lambda: self.train(
+            net, data={"input": x, "y": y}, validation={"input": x, "y": numpy.array(["low", *"abb" * 17, "c"])}, **STILL))
+        weights = {"data": frame.assign(w=frame["b"] + 1), "validation": frame.assign(w=words["a"])}
+        self.refused(line.replace("column a", "column w"), lambda: self.train(Sums, target="y", loss="mse", sample_weight="w", **weights, **STILL))
+        self.refused("[data] rows: got none, expected some; try more data", lambda: run.best(1).predict(words.iloc[:0]))
+
+    def test_numbers_of_another_kind_than_training_has(self):
+        """Numbers as categories or as objects, and booleans as objects, are the numbers that they are; predictions read no target."""
+        frame = pandas.DataFrame({"a": [1.0, 2.5, 4.0] * 9, "b": [True, False, True] * 9, "y": [0.5, 1.5, 2.5] * 9})
+        run = self.train(Sums, data=frame, target="y", validation=frame, loss="mse", **STILL)
+        later = pandas.DataFrame({"a": [4.0, 1.0], "b": [True, True], "y": ["?", None]})
+        for kinds in ({}, {"a": "category"}, {"b": object}, {"a": "category", "b": "category"}):
+            self.assertEqual(run.best(1).predict(later.astype(kinds)).tolist(), [5.0, 2.0], kinds)
 
     def test_words_of_each_models_rows(self):
         """Categories are those of all models' rows, whoever has them."""
