@@ -280,7 +280,7 @@ Tensors TrainNetwork::on_zeros(const Network& form) const {
 
 int64_t TrainNetwork::evaluation_batch(const std::vector<DataPart>& inputs, int64_t rows) const {
   // Metrics take all models' outputs at once, in double precision.
-  constexpr int64_t kRows = 1024, kInputs = 1 << 22, kOutputs = 1 << 20;
+  constexpr int64_t kRows = 1024, kInputs = 1 << 22, kOutputs = 1 << 18;
   if (!any_batch_) return batch_;
   int64_t numbers = 0;  // of a row
   for (const DataPart& part : inputs) numbers += c10::multiply_integers(part.row_sizes());
