@@ -193,7 +193,7 @@ class TrainingPanel : public Panel {
         "folder of checkpoints", fmt::format("run-{}-best", view.runs[0]->id),
         [&explorer,
          shown = shown_checkpoints(view, explorer.training.brushed())](const std::string& folder) {
-          explorer.jobs.start("checkpoints", [&explorer, shown, folder]() -> Jobs::Result {
+          explorer.jobs.start("copy to " + folder, [&explorer, shown, folder]() -> Jobs::Result {
             const size_t count = copy_best_checkpoints(shown, folder);
             return [&explorer, count, folder] {
               explorer.say(fmt::format("copied {} checkpoints to {}", count, folder));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <thread>
 
 #include "app/explorer/window/png.h"
@@ -249,6 +250,32 @@ TEST_F(ExplorerTraining, AModelAndARunAreAskedToStop) {
   screen_->explorer().training.refresh();
   driver_->settle();
   EXPECT_EQ(screen_->ui().items.find("Stop run"), nullptr) << "it has ended";
+}
+
+TEST_F(ExplorerTraining, ModelsThatAreStoppedOneRightAfterTheOtherAllAre) {
+  Store store = Store::create(file_.path());
+  const std::string run = store.begin_run(stored_run(6, 130), "", 0);
+  store.add_run_rows(stored_rows(run, 6, 0, 4));
+  open();
+  // Two long jobs take both threads meanwhile.
+  std::promise<void> go;
+  const std::shared_future<void> gone = go.get_future().share();
+  for (const char* key : {"long", "longer"})
+    screen_->explorer().jobs.start(key, [gone]() -> Jobs::Result {
+      gone.wait();
+      return {};
+    });
+  std::vector<std::string> said;
+  for (const int64_t model : {1, 5, 3})
+    screen_->explorer().training.stop(model,
+                                      [&](const std::string& line) { said.push_back(line); });
+  go.set_value();
+  driver_->settle();
+  EXPECT_EQ(said.size(), 3u);
+  std::vector<int64_t> asked;
+  for (const RunRequest& r : store.take_requests(run, 0)) asked.push_back(r.model);
+  std::sort(asked.begin(), asked.end());
+  EXPECT_EQ(asked, (std::vector<int64_t>{1, 3, 5}));
 }
 
 TEST_F(ExplorerTraining, WhatWasChosenOfARunThatIsDeletedHoldsForNoOther) {

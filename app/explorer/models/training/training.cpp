@@ -334,7 +334,9 @@ bool TrainingModel::update(double now_s, bool timing) {
 }
 
 void TrainingModel::stop(int64_t model, std::function<void(const std::string&)> said) {
-  jobs_.start("stop training", [db = db_, run = chosen_, model, said]() -> Jobs::Result {
+  // A key of its own: a newer job would replace one that waits.
+  const std::string key = fmt::format("stop {} of run {}", model, chosen_);
+  jobs_.start(key, [db = db_, run = chosen_, model, said]() -> Jobs::Result {
     Store::create(db).ask_to_stop(run, model);
     const std::string what =
         model < 0 ? "run " + std::to_string(run) : fmt::format("model {} of run {}", model, run);
