@@ -150,10 +150,15 @@ def refuse_what_the_loss_trains(model, loss, sample):
 
 def _twin(model, forward):
     """The same module, of a class with another forward."""
-    kind = type(model)
-    twin = kind.__new__(kind)
+    kind = base = type(model)
+    if isinstance(model, torch.fx.GraphModule):  # its copies have the forward of its graph
+        if "train" in vars(model) or kind.train is not nn.Module.train:
+            fail("train", "network", "a GraphModule with a train() of its own, and a function on its outputs",
+                 "one with a forward for training and evaluation", "a loss by name, or the class that it was made of")
+        base = nn.Module
+    twin = base.__new__(base)
     vars(twin).update(vars(model))
-    twin.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
+    twin.__class__ = type(kind.__name__, (base,), {"forward": forward, "__module__": kind.__module__})
     return twin
 
 

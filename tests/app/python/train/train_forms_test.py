@@ -200,6 +200,22 @@ class Forms(Folder):
 
         self.check_plain([made(0), made(1)], [made(0), made(1)], loss=loss)
 
+    def test_a_graph_module_and_a_function_as_loss(self):
+        """Its copies have the forward of its graph."""
+        def made(seed):
+            torch.manual_seed(seed)
+            return nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Dropout(0), nn.Linear(7, 3))
+
+        def loss(output, target):
+            return F.cross_entropy(output, target, label_smoothing=0.1)
+
+        self.check_plain([torch.fx.symbolic_trace(made(seed)) for seed in range(2)], [made(0), made(1)], loss=loss)
+        x, y = rows()
+        exported = torch.export.export(made(0), (x.float(),)).module()
+        with self.assertRaisesRegex(nw.Error, r"\[train\] network: got a GraphModule with a train\(\) of its own, and a function on its "
+                                    "outputs, expected one with a forward for training and evaluation; try a loss by name, or the class"):
+            self.train(exported, data=(x, y), validation=0.25, n=1, loss=loss)
+
     def check_heads(self, training, evaluation, pick, loss, **options):
         """`pick`: of forward's result the loss, in PyTorch."""
         (x, y), (xv, yv) = rows(), rows(31, seed=4)
