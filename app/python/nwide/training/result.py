@@ -108,7 +108,7 @@ class Part:
         """Each model's output for rows, as losses and metrics that are functions see it. Where the loss is a function and forward
         gives a tuple or a dict, Python computes it here, as `workbench predict` returns one tensor only; else that of `predict`."""
         if "whole" not in self.kept:
-            return list(self.predict(columns, apply="none"))
+            return list(self.predict(Table(columns), apply="none"))
         dtype = {"dtype": "float64"} if self.report["dtype"] == "f64" else {}
         reader = Reader(None, {}, Meaning(**{**self.kept["meaning"], **dtype}))
         state = tensor_files.load(os.path.join(self.folder, "run.safetensors"))
@@ -159,10 +159,11 @@ class Part:
         return model.eval()
 
     def predict(self, data, top=0, reduce="none", apply=""):
-        """The models' outputs for rows, computed by `workbench predict`."""
+        """The models' outputs for rows, computed by `workbench predict`. `data`: as the user gives them, or a Table of the run's
+        columns."""
         if not self.folder:
             fail("train", "predict", "a run that saved nothing", "its folder", "a run without no_save=True")
-        table = self.table(data)
+        table = data if isinstance(data, Table) else self.table(data)
         columns = dict(table.columns)
         for column, shape, dtype in self.kept.get("loss_columns", []):  # arguments used by the loss only
             columns[column] = torch.zeros([table.rows(), *shape], dtype=getattr(torch, dtype))
@@ -396,7 +397,7 @@ class Run:
         for part in self.parts:
             rows, targets = validation_rows(part, whole=own and takes_batch(part.loss))
             loss = loss or self._loss_of_means(rows, targets)
-            answers += part.results(rows) if own else part.predict(rows, apply="none").double()
+            answers += part.results(rows) if own else part.predict(Table(rows), apply="none").double()
         if own:
             flat, of_result = Flat(answers), loss
             answers, loss = flat.rows, lambda row: of_result(flat.result(row))

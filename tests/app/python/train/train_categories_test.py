@@ -131,6 +131,20 @@ class Categories(Runs):
         self.refused(line.replace("column a", "column w"), lambda: self.train(Sums, target="y", loss="mse", sample_weight="w", **weights, **STILL))
         self.refused("[data] rows: got none, expected some; try more data", lambda: run.best(1).predict(words.iloc[:0]))
 
+    def test_numbers_where_training_has_words(self):
+        """In a dict as in a frame: they may be other categories than their codes."""
+        (x, _), sizes = rows(), numpy.array(["4", "1", *["2", "3", "1"] * 17])
+        data = {"x": x, "y": sizes}
+        run = self.train(Rows, data=data, validation=data, metrics={"right": lambda output, target: (output.argmax(1) == target).double().mean()},
+                         loss=lambda output, target: F.cross_entropy(output[:, :3], target % 3, reduction="none"), **{**STILL, "seeds": 2})
+        self.assertEqual(run.ensemble(1).indices, [run.table["loss"].idxmin()])
+        line = "[data] column y: got 4 in row 0, expected one of the 4 categories of the training data; try '1'"
+        numbers_of_them = {"x": x, "y": sizes.astype(int)}
+        self.refused(line, lambda: self.train(Rows, data=data, validation=numbers_of_them, target="y", loss="cross_entropy", **STILL))
+        frame = pandas.DataFrame({"a": [0.5] * 53, "b": sizes, "y": [1.0] * 53})
+        run = self.train(Sums, data=frame, target="y", validation=frame, loss="mse", **STILL)
+        self.refused(line.replace("column y", "column b"), lambda: run.best(1).predict(frame.assign(b=sizes.astype(int))))
+
     def test_numbers_of_another_kind_than_training_has(self):
         """Numbers as categories or as objects, and booleans as objects, are the numbers that they are; predictions read no target."""
         frame = pandas.DataFrame({"a": [1.0, 2.5, 4.0] * 9, "b": [True, False, True] * 9, "y": [0.5, 1.5, 2.5] * 9})
