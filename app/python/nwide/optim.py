@@ -202,7 +202,7 @@ class _Optimizer(torch.optim.Optimizer):
             for p in group["params"]:
                 p.grad = None
 
-    def _looked_at(self):
+    def _observed(self):
         """Whether hooks or a profiler wait for the next step. Else torch's wrapper is left out, which takes longer than the step
         of a small module."""
         return (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_optimizer_post_hooks
@@ -242,7 +242,7 @@ class _Optimizer(torch.optim.Optimizer):
     @functools.wraps(_step, assigned=("__doc__",))
     def step(self, *args, **kwargs):
         # torch wraps the step of a class that overrides this one and calls it.
-        step = _wrapped_step if type(self).step is _Optimizer.step and self._looked_at() else _Optimizer._step
+        step = _wrapped_step if type(self).step is _Optimizer.step and self._observed() else _Optimizer._step
         return step(self, *args, **kwargs)
 
     step.hooked = True  # torch does not wrap it again
