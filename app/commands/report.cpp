@@ -149,7 +149,7 @@ class ReportCommand : public Command {
     }
   }
 
-  /// --targets: drops the cases of all other targets.
+  /// --targets: throws Error for one that the report does not have.
   void expect_targets(const SweepReport& report) const {
     std::vector<std::string> known;
     for (const auto& cases : target_groups(report.cases)) known.push_back(cases.front().target);
@@ -159,10 +159,11 @@ class ReportCommand : public Command {
              printable(target), listing(known, 9), printable(which_));
   }
 
+  /// --targets: drops the cases of all other targets.
   void keep_targets(SweepReport* report) const {
+    if (targets_.empty()) return;
     std::erase_if(report->cases, [&](const Case& c) {
-      return !targets_.empty() &&
-             std::find(targets_.begin(), targets_.end(), c.target) == targets_.end();
+      return std::find(targets_.begin(), targets_.end(), c.target) == targets_.end();
     });
   }
 

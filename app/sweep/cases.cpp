@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <stdexcept>
 
 #include "app/options.h"
@@ -260,30 +261,34 @@ Case empty_case(const SweepCase& planned) {
 
 void keep_asked(const SweepChoices& choices, const std::vector<SweepCase>& cases,
                 SweepReport* other) {
-  std::vector<Case> planned;
-  for (const SweepCase& each : cases) planned.push_back(empty_case(each));
-  std::erase_if(other->cases, [&](Case& c) {
-    std::vector<Case> own;  // of its target
-    std::ranges::copy_if(planned, std::back_inserter(own),
-                         [&](const Case& p) { return p.target == c.target; });
-    if (own.empty() && !choices.targets.empty()) return true;
-    const std::vector<Case>& near = own.empty() ? planned : own;
+  std::vector<Case> all;
+  std::map<std::string, std::vector<Case>> by_target;
+  for (const SweepCase& planned : cases) {
+    all.push_back(empty_case(planned));
+    by_target[planned.target->name].push_back(all.back());
+  }
+  std::erase_if(other->cases, [&](const Case& c) {
+    const auto own = by_target.find(c.target);
+    if (own == by_target.end() && !choices.targets.empty()) return true;
+    const std::vector<Case>& near = own == by_target.end() ? all : own->second;
     const auto among = [&](bool chosen, auto field) {
       return !chosen || std::ranges::find(near, c.*field, field) != near.end();
     };
     const bool shaped = std::ranges::any_of(
         choices.axes, [&](const std::string& axis) { return axis.starts_with(c.target + "."); });
-    if (!choices.strategies.empty() && !own.empty())
-      std::erase_if(c.trials, [&](const Trial& t) {
-        return std::ranges::find(own[0].trials, t.strategy, &Trial::strategy) ==
-               own[0].trials.end();
-      });
     return !among(shaped, &Case::shape) || !among(!choices.n.empty(), &Case::n) ||
            !among(!choices.dtypes.empty(), &Case::dtype) ||
            !among(!choices.devices.empty(), &Case::device) ||
            !among(!choices.modes.empty(), &Case::mode) ||
            !among(!choices.phases.empty(), &Case::phase);
   });
+  if (choices.strategies.empty()) return;
+  for (Case& c : other->cases)
+    if (const auto own = by_target.find(c.target); own != by_target.end())
+      std::erase_if(c.trials, [&](const Trial& t) {
+        const std::vector<Trial>& trials = own->second.front().trials;
+        return std::ranges::find(trials, t.strategy, &Trial::strategy) == trials.end();
+      });
 }
 
 WidenOptions widen_options(const Target& target, const std::string& strategy,

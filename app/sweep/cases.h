@@ -43,8 +43,8 @@ std::vector<std::string> strategy_names(const Target& target);
 /// Cases in the order of targets, shapes, then N. Throws Error for unknown names and axes.
 std::vector<SweepCase> sweep_cases(const Preset& preset, const SweepChoices& choices);
 
-/// Keeps of another sweep what `choices`, by which `cases` were made, ask for: of a target, an N or
-/// another dimension that they do not choose, everything.
+/// Removes from another sweep the cases and trials that `choices`, by which `cases` were made,
+/// leave out. Where they choose no target, N or other dimension, all of its values stay.
 void keep_asked(const SweepChoices& choices, const std::vector<SweepCase>& cases,
                 SweepReport* other);
 

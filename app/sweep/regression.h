@@ -31,8 +31,8 @@ class Against {
   /// Whether --fail-on-regression is given. Throws Error if --against is not.
   bool fails_on_regression() const;
   /// Finds the sweep to compare with. Call it before long work, so that a wrong name fails at once.
-  /// `keep_asked` leaves what it is compared in. Throws Error as `fails_on_regression` does, and
-  /// for a sweep that does not exist.
+  /// `keep_asked` removes from it what is not to be compared. Throws Error as
+  /// `fails_on_regression` does, and for a sweep that does not exist.
   void prepare(const std::string& db, const std::function<void(SweepReport*)>& keep_asked);
   /// Compares with what `prepare` found, and prints what changed on stdout unless `quiet`. Does
   /// nothing without --against; returns no complaints without --fail-on-regression.

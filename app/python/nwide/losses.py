@@ -44,14 +44,14 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return of_each
 
 
-def _computes():
-    """Whether calls compute and autograd alone looks on, as `_core`'s losses require: no torch.compile, vmap or trace."""
+def _only_autograd():
+    """Whether nothing but autograd intercepts calls, as `_core`'s losses require: no torch.compile, vmap, trace or dispatch mode."""
     return (not torch.compiler.is_dynamo_compiling() and torch._C._functorch.peek_interpreter_stack() is None
             and forward_ad._current_level < 0 and not torch._C._is_tracing() and not torch._C._len_torch_dispatch_stack())
 
 
 def _plain(tensor):
-    """Whether `_core`'s losses read the tensor as it lies in memory."""
+    """Whether `_core`'s losses can read the tensor's memory: one on the CPU, of a dtype that they have."""
     return type(tensor) in _TENSORS and tensor.is_cpu and tensor.dtype in _DTYPES and not tensor.is_neg()
 
 
@@ -60,7 +60,7 @@ def _quickly(loss, args, kwargs):
     if len(args) != 2 or not all(isinstance(a, torch.Tensor) for a in args):
         return None
     out, target = args
-    if _computes() and _plain(out) and _plain(target) and out.is_floating_point():
+    if _only_autograd() and _plain(out) and _plain(target) and out.is_floating_point():
         if loss is F.cross_entropy and not kwargs.keys() - {"ignore_index"} and out.dim() == 3 and target.dtype == torch.long \
                 and target.shape == out.shape[:2] and out.numel() > 0:
             return _core.cross_entropy(out, target, kwargs.get("ignore_index", -100))

@@ -241,20 +241,13 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
 /// buffers in evaluations, as the power iteration of spectral_norm does: only dropout and batch
 /// norm can be switched.
 void TrainNetwork::read_evaluation_form() {
-  const bool switched = file_ && !eval_file_ && eval_as_ == Form::evaluate;
-  Program program;
-  try {
-    program = recorded(eval_);
-  } catch (const std::exception&) {
-    if (switched) throw;
-    return;  // not every network runs on rows of zeros
-  }
+  const Program program = recorded(eval_);
   for (const ValueId output : program.outputs) {
     const std::vector<int64_t>& sizes = program.value(output).sizes;
     if (!sizes.empty() && sizes[0] == batch_)
       row_outputs_ += c10::multiply_integers(sizes) / batch_;
   }
-  if (!switched) return;
+  if (!file_ || eval_file_ || eval_as_ != Form::evaluate) return;
   for (const Update& update : program.updates) {
     const Value& buffer = program.value(update.target);
     if (buffer.role == Role::buffer && c10::isFloatingType(buffer.dtype))  // not a counter

@@ -371,16 +371,18 @@ class Reader:
             row = int(gaps.to_numpy().argmax())
             fail("data", f"column {name}", f"{int(gaps.sum())} gaps, the first in row {row}", "a value in each row",
                  "frame.dropna() or fillna")
-        return self._coded(name, series) if name in self.meaning.codes else self._read(name, series)
+        return self._read(name, series)
 
     def _read(self, name, value, used=True):
         """A column's numbers, or the codes of its categories, by the training data's if it has any. `used`: a model or the loss
         sees it."""
-        if self._has_words(name, value, used):
-            if used and self.known is not None and name not in self.meaning.codes and name not in self._groupings():
-                return self._numbers(name, value)
+        if used and name in self.meaning.codes:
             return self._coded(name, value)
-        return self._coded(name, value) if used and name in self.meaning.codes else tensor_of(name, value)
+        if not self._has_words(name, value, used):
+            return tensor_of(name, value)
+        if used and self.known is not None and name not in self._groupings():
+            return self._numbers(name, value)
+        return self._coded(name, value)
 
     def _groupings(self):
         """Names of the columns that are groups or folds, which may be any objects."""
